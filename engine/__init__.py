@@ -1,0 +1,1 @@
+"""Questions about a content as probabilities, on one device. Knows no HTTP, no YAML, no data set."""

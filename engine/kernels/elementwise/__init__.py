@@ -1,0 +1,1 @@
+"""Norms, rotary embedding and activations, row by row."""

@@ -1,0 +1,89 @@
+"""The operations a model family is written in. A backend implements them; a family knows no device.
+
+Every operation is row-wise pure: a row's result depends on that row (for attention: on the row, its
+trunk and its ancestors) and never on how many rows there are or where the row stands.
+"""
+
+from typing import Protocol
+
+import torch
+
+from spinf_serve.engine.tree.plan import Pass
+
+
+class Layout(Protocol):
+    """A pass made ready for one backend: index tensors, tile lists, kept trunk keys and values."""
+
+    tokens: torch.Tensor
+    positions: torch.Tensor
+    read_rows: torch.Tensor
+
+
+class Ops(Protocol):
+    """Operations of one backend. N rows, C hidden, H query heads, G key/value heads, D head size."""
+
+    dtype: torch.dtype
+
+    def layout(self, plan: Pass, layers: int, kv_heads: int, head_dim: int) -> Layout:
+        """Indexes and buffers for one pass; made once, used by every layer."""
+        ...
+
+    def linear(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        """`x @ weight.T`; x [N, K], weight [M, K] -> [N, M], in the model's dtype."""
+        ...
+
+    def rms_norm(
+        self, x: torch.Tensor, weight: torch.Tensor, eps: float, *, cast_first: bool
+    ) -> torch.Tensor:
+        """Root-mean-square norm over the last axis, evaluated in float32.
+
+        `cast_first` casts to the model's dtype before the multiplication with weight (Llama);
+        otherwise the product is made in float32 and cast last (Gemma).
+        """
+        ...
+
+    def rotate(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+        """Rotary embedding, half-split pairs; x [N, heads, D], cos and sin [N, D]."""
+        ...
+
+    def silu_gate(self, gate_up: torch.Tensor) -> torch.Tensor:
+        """`silu(gate) * up` of a fused [N, 2 I] projection -> [N, I]."""
+        ...
+
+    def gelu_tanh_gate(self, gate_up: torch.Tensor) -> torch.Tensor:
+        """`gelu_tanh(gate) * up` of a fused [N, 2 I] projection -> [N, I]."""
+        ...
+
+    def attention(
+        self,
+        layout: Layout,
+        layer: int,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        *,
+        scale: float,
+        window: int | None,
+    ) -> torch.Tensor:
+        """Tree attention; q [N, H, D], k and v [N, G, D] -> [N, H * D] in the model's dtype.
+
+        A row sees the trunk keys at its own position and before, its ancestors and itself; with a
+        window W only keys whose position is greater than its own minus W. float32 inside.
+        """
+        ...
+
+    def read_options(
+        self,
+        hidden: torch.Tensor,
+        head: torch.Tensor,
+        column_start: torch.Tensor,
+        columns: torch.Tensor,
+        *,
+        soft_cap: float | None,
+    ) -> torch.Tensor:
+        """Log-probabilities of the wanted columns; hidden [R, C], head [V, C] -> [columns] float32.
+
+        Natural log over the whole vocabulary, after `soft_cap * tanh(logit / soft_cap)` when a cap
+        is given. A row with a NaN gives NaN for all of its columns.
+        """
+        ...

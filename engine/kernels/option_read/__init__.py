@@ -1,0 +1,1 @@
+"""Log-probabilities of listed tokens at listed rows."""

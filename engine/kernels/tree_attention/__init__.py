@@ -1,0 +1,1 @@
+"""Attention over a trunk and the branches that continue it."""

@@ -1,0 +1,1 @@
+"""From a model name, folder or file to weights in memory."""

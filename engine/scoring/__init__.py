@@ -1,0 +1,1 @@
+"""Questions to reads, and reads back to answers."""

@@ -1,0 +1,1 @@
+"""Token tries of questions, and the passes they are packed into."""

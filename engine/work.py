@@ -1,0 +1,71 @@
+"""What goes through the engine's door: a content with questions in, answers and counts out. No torch."""
+
+from dataclasses import dataclass
+
+from spinf_serve.packs.answer import QuestionAnswer
+from spinf_serve.packs.question import Question
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One content and the questions about it.
+
+    Attributes:
+        content: the text the questions are about; always read literally. May be empty.
+        questions: at least one. Works that share one questions tuple share its compilation.
+    """
+
+    content: str
+    questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Largest sizes an engine accepts; the meaning of each is that of the field of `scoring` limits.
+
+    All are tokens or counts. `max_query_tokens` bounds one filled template.
+    """
+
+    max_content_tokens: int = 4096
+    max_query_tokens: int = 256
+    max_prompts_per_input: int = 10_000
+    max_processed_tokens: int = 2_000_000
+    max_options: int = 1000
+    max_option_tokens: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Token counts of one work, as `usage` reports them.
+
+    Attributes:
+        content_tokens: tokens of the content alone, without bos.
+        query_tokens: tokens of the filled templates, plus for each option its tokens but one.
+        packed_tokens: rows the work's tree takes in passes, trunk counted once.
+        floor_tokens: tokens of the floors this work needs, whether or not they were already known.
+        floor_prompts: number of those floors, each distinct one counted once.
+        floor_keys: what makes two floors of different works the same, to count them once a call.
+    """
+
+    content_tokens: int
+    query_tokens: int
+    packed_tokens: int
+    floor_tokens: int
+    floor_prompts: int
+    floor_keys: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Answers to one work.
+
+    Attributes:
+        answers: one per question, in order.
+        counts: what was read for it.
+        join_merged: False when no clean cut between content and question was found, so that the
+            two were tokenised apart; a warning for the caller.
+    """
+
+    answers: tuple[QuestionAnswer, ...]
+    counts: Counts
+    join_merged: bool

@@ -1,0 +1,1 @@
+"""What a question is and what answers mean. Pure Python; loads without torch."""

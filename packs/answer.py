@@ -1,0 +1,52 @@
+"""Answers: what a question gets back, in natural-log units and probabilities between 0 and 1."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class OptionAnswer(NamedTuple):
+    """One option of one filled template.
+
+    Attributes:
+        text: the option as the caller wrote it.
+        logprob: natural log of the probability of the option's text at temperature 1, float64.
+        p: softmax of the options' logprobs.
+        floor_p: `p` of the same prompt on empty content; None when no floor was asked for.
+        floor_logprob: `logprob` on empty content; None when no floor was asked for.
+    """
+
+    text: str
+    logprob: float
+    p: float
+    floor_p: float | None
+    floor_logprob: float | None
+
+
+class PromptAnswer(NamedTuple):
+    """One filled template.
+
+    Attributes:
+        values: placeholder name -> value.
+        options: one answer per option, in the caller's order.
+        residual: max(0, 1 - sum of exp(logprob)): mass outside the options.
+        floor_residual: the same on empty content; None when no floor was asked for.
+    """
+
+    values: Mapping[str, str]
+    options: tuple[OptionAnswer, ...]
+    residual: float
+    floor_residual: float | None
+
+
+class QuestionAnswer(NamedTuple):
+    """One question on one content.
+
+    Attributes:
+        id: the question's id.
+        prompts: one answer per filled template, in order.
+        single_read: whether every option is decided at one read position.
+    """
+
+    id: str
+    prompts: tuple[PromptAnswer, ...]
+    single_read: bool

@@ -1,0 +1,103 @@
+"""What can go wrong, and the one table of error codes that every wire format is made from.
+
+Does not know HTTP bodies: `spinf_serve.server.problems` turns these into an envelope.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorCode:
+    """One error code: the HTTP status it answers with, and its meaning in a line for the docs."""
+
+    name: str
+    status: int
+    meaning: str
+
+
+_ROWS: tuple[tuple[str, int, str], ...] = (
+    ("invalid_json", 400, "the body is not JSON"),
+    ("invalid_field", 400, "a field has the wrong type or an impossible value"),
+    ("scoring_required", 400, "the chat route needs `scoring`"),
+    ("model_not_served", 400, "`model` names a model that this server does not serve"),
+    ("invalid_template", 400, "a template breaks the grammar of placeholders and slots"),
+    ("missing_value", 400, "a value that the template or question needs is not given"),
+    ("unknown_placeholder", 400, "a combination names a placeholder that the template lacks"),
+    ("too_many_combinations", 400, "a grid expands to more filled templates than allowed"),
+    ("too_many_options", 400, "a question has no option or more than allowed"),
+    ("duplicate_option", 400, "two options of a question are the same"),
+    ("option_too_long", 400, "an option has more tokens than allowed"),
+    ("duplicate_id", 400, "an id occurs twice where it must be unique"),
+    ("unknown_query_id", 400, "`query_ids` names a question that `scoring.queries` lacks"),
+    ("empty_queries", 400, "an input has no question"),
+    ("template_too_long", 400, "a filled template has more tokens than allowed"),
+    ("content_too_long", 400, "a content has more tokens than allowed"),
+    ("too_many_prompts", 400, "an input has more filled templates than allowed"),
+    ("too_many_extractions", 400, "an input has more extraction slots than allowed"),
+    ("unsupported_content", 400, "a content part has an unknown type or no payload"),
+    ("invalid_media", 400, "a medium cannot be read or is over a limit"),
+    ("media_not_supported", 400, "the served model does not read this kind of medium"),
+    ("media_disabled", 400, "this kind of medium is switched off on this server"),
+    ("extraction_disabled", 400, "extraction is not available on this server"),
+    ("generation_disabled", 400, "generation is not available on this server"),
+    ("unknown_pack", 400, "no pack of that id is served"),
+    ("unknown_pack_version", 400, "the pack has no such version"),
+    ("pack_not_available", 400, "the pack is announced but not served yet"),
+    ("pack_media_not_supported", 400, "the pack does not read this kind of content"),
+    ("pack_conflict", 400, "two packs, or a pack and the call, contradict each other"),
+    ("unknown_category", 400, "the pack has no such category"),
+    ("reserved_group", 400, "a question's group is reserved for a pack of the call"),
+    ("invalid_token", 401, "the bearer token is missing or wrong"),
+    ("body_too_large", 413, "the request body has more bytes than allowed"),
+    ("request_too_large", 413, "the request needs more tokens or memory than allowed"),
+    ("concurrency_limit", 429, "too many requests are waiting"),
+    ("engine_error", 500, "the engine failed on this request"),
+    ("warming_up", 503, "the model is still loading"),
+    ("model_unavailable", 503, "the model could not be loaded"),
+)
+
+CODES: dict[str, ErrorCode] = {row[0]: ErrorCode(*row) for row in _ROWS}
+
+
+class SpinfError(Exception):
+    """Base of everything raised on purpose. `code` is a key of `CODES`.
+
+    `param` is the dotted path of the field at fault, relative to whatever the raiser was given
+    (an engine says `questions.3.options.1`; the server turns that into the request's path).
+    """
+
+    def __init__(self, code: str, message: str, param: str | None = None) -> None:
+        if code not in CODES:
+            raise AssertionError(f"{code} is not in the table of error codes")
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.param = param
+
+    @property
+    def status(self) -> int:
+        """HTTP status of the code."""
+        return CODES[self.code].status
+
+
+class Refused(SpinfError):
+    """The caller asked for something that cannot be done; asking again the same way cannot help."""
+
+
+class Busy(SpinfError):
+    """Overload or not ready: the same call may work after `retry_after_seconds`."""
+
+    def __init__(self, code: str, message: str, retry_after_seconds: int) -> None:
+        super().__init__(code, message)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class Fault(SpinfError):
+    """Something that is not the caller's doing, for instance NaN from the model."""
+
+    def __init__(self, message: str, param: str | None = None) -> None:
+        super().__init__("engine_error", message, param)
+
+
+class Unusable(Exception):
+    """A set-up problem that a person must mend: shown as one line, without a traceback."""

@@ -1,0 +1,1 @@
+"""Typed bodies of each wire format, to and from our values."""

@@ -1,0 +1,1 @@
+"""Screens for pack authors. Arrives with the workbench issue."""

@@ -1,0 +1,359 @@
+"""Settings of the server and where they come from: flag, environment, file, default, in that order.
+
+Every setting is one row of `SETTINGS`; the command line's flags, docs/settings.md and the loader are
+made from it. Defaults stand in the dataclasses only. Knows neither HTTP nor the command line.
+"""
+
+import difflib
+import json
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from spinf_serve.engine.config import EngineConfig
+from spinf_serve.engine.work import Limits
+from spinf_serve.packs.errors import Unusable
+
+Table = Literal["engine", "server", "limits"]
+Value = str | int | bool
+
+CONFIG_ENV = "SPINF_CONFIG"
+# Read by spinf-client from the same environment; not ours, so not worth a warning.
+_CLIENT_ENV = frozenset({"SPINF_API_URL", "SPINF_API_KEY"})
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """How a server is started.
+
+    Attributes:
+        engine: how its engine is opened.
+        limits: largest sizes it accepts.
+        host: address to listen on.
+        port: port to listen on; 0 lets the system choose.
+        token: bearer token that calls must carry; None leaves the server open.
+        trusted_token: bearer token with the rights of a trusted caller.
+        queue: requests that may wait for a pass; one more is answered 429.
+        max_body_bytes: largest request body.
+        keepalive_seconds: how long an idle connection stays open.
+        debug: whether every caller sees the extra counters that a trusted one sees.
+    """
+
+    engine: EngineConfig = field(default_factory=EngineConfig)
+    limits: Limits = field(default_factory=Limits)
+    host: str = "127.0.0.1"
+    port: int = 8000
+    token: str | None = field(default=None, repr=False)
+    trusted_token: str | None = field(default=None, repr=False)
+    queue: int = 64
+    max_body_bytes: int = 2 * 1024 * 1024
+    keepalive_seconds: int = 75
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A setting that is any non-empty text; `placeholder` is how usage lines show it."""
+
+    placeholder: str = "TEXT"
+    secret: bool = False
+
+    @property
+    def accepted(self) -> str:
+        """What the setting takes, in words."""
+        return "a text that is not empty"
+
+    def from_text(self, text: str) -> Value | None:
+        """The value of a flag or variable, None when it is not acceptable."""
+        return self.from_toml(text)
+
+    def from_toml(self, value: object) -> Value | None:
+        """The value of a key in the file, None when it is not acceptable."""
+        return value if isinstance(value, str) and value.strip() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A setting that is a whole number within bounds, both included."""
+
+    minimum: int
+    maximum: int | None = None
+    secret: Literal[False] = False
+    placeholder: str = "NUMBER"
+
+    @property
+    def accepted(self) -> str:
+        """What the setting takes, in words."""
+        if self.maximum is None:
+            return f"a whole number, {self.minimum} or more"
+        return f"a whole number from {self.minimum} to {self.maximum}"
+
+    def from_text(self, text: str) -> Value | None:
+        """The value of a flag or variable, None when it is not acceptable."""
+        digits = text.strip()
+        return self.from_toml(int(digits)) if digits.isascii() and digits.isdigit() else None
+
+    def from_toml(self, value: object) -> Value | None:
+        """The value of a key in the file, None when it is not acceptable."""
+        if not isinstance(value, int) or isinstance(value, bool) or value < self.minimum:
+            return None
+        return value if self.maximum is None or value <= self.maximum else None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A setting that is one of a few words."""
+
+    words: tuple[str, ...]
+    secret: Literal[False] = False
+
+    @property
+    def placeholder(self) -> str:
+        """How usage lines show it."""
+        return "|".join(self.words)
+
+    @property
+    def accepted(self) -> str:
+        """What the setting takes, in words."""
+        return " or ".join(self.words)
+
+    def from_text(self, text: str) -> Value | None:
+        """The value of a flag or variable, None when it is not acceptable."""
+        return self.from_toml(text)
+
+    def from_toml(self, value: object) -> Value | None:
+        """The value of a key in the file, None when it is not acceptable."""
+        return value if isinstance(value, str) and value in self.words else None
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A setting that is on or off."""
+
+    secret: Literal[False] = False
+    placeholder: str = ""
+
+    @property
+    def accepted(self) -> str:
+        """What the setting takes, in words."""
+        return "true or false"
+
+    def from_text(self, text: str) -> Value | None:
+        """The value of a flag or variable, None when it is not acceptable."""
+        return {"true": True, "1": True, "false": False, "0": False}.get(text.strip().lower())
+
+    def from_toml(self, value: object) -> Value | None:
+        """The value of a key in the file, None when it is not acceptable."""
+        return value if isinstance(value, bool) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting: its name, the table of the file it belongs to, what it takes, a line of help."""
+
+    name: str
+    table: Table
+    form: Text | Count | Choice | Switch
+    help: str
+    positional: bool = False
+
+    @property
+    def flag(self) -> str:
+        """Its spelling on the command line."""
+        return "MODEL" if self.positional else f"--{self.name.replace('_', '-')}"
+
+    @property
+    def env(self) -> str:
+        """Its environment variable."""
+        return f"SPINF_{self.name.upper()}"
+
+    @property
+    def default(self) -> Value | None:
+        """The value when nobody sets it; None where that means "not set"."""
+        owner = {"engine": EngineConfig(), "server": ServerConfig(), "limits": Limits()}[self.table]
+        value: Value | None = getattr(owner, self.name)
+        return value
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "model",
+        "engine",
+        Text("MODEL"),
+        "`embedded`, a served model's id or alias, `owner/name@revision` on the hub, a folder with "
+        "config.json and safetensors, or a .gguf file",
+        positional=True,
+    ),
+    Setting("dtype", "engine", Choice(("float32", "bfloat16")), "compute dtype on the CPU"),
+    Setting(
+        "token_budget",
+        "engine",
+        Count(128),
+        "tokens read in one pass; work memory grows with it, scores do not depend on it",
+    ),
+    Setting("threads", "engine", Count(1), "threads of the forward pass; not set: torch's choice"),
+    Setting("offline", "engine", Switch(), "never ask the hub; use what its cache holds"),
+    Setting(
+        "floor_cache_size",
+        "engine",
+        Count(0),
+        "floors (answers on empty content) kept in memory, least recently used ones leave first",
+    ),
+    Setting("host", "server", Text("ADDRESS"), "address to listen on; 0.0.0.0 is every network"),
+    Setting("port", "server", Count(0, 65535), "port to listen on; 0 lets the system choose"),
+    Setting(
+        "token",
+        "server",
+        Text("TOKEN", secret=True),
+        "bearer token that every call but the health routes must carry; not set: open to all",
+    ),
+    Setting(
+        "trusted_token",
+        "server",
+        Text("TOKEN", secret=True),
+        "bearer token of trusted callers, who may lower limits and see more counters; not set: "
+        "holders of `token` are trusted",
+    ),
+    Setting(
+        "queue",
+        "server",
+        Count(1),
+        "requests that may wait while passes run; one more is answered 429. Requests that wait "
+        "together share passes, so a longer queue costs waiting time, not throughput",
+    ),
+    Setting("max_body_bytes", "server", Count(1024), "largest request body"),
+    Setting(
+        "keepalive_seconds",
+        "server",
+        Count(1),
+        "how long an idle connection stays open; keep it above that of a proxy in front",
+    ),
+    Setting("debug", "server", Switch(), "show the counters of trusted callers to everybody"),
+    Setting("max_content_tokens", "limits", Count(1), "tokens of one content"),
+    Setting("max_query_tokens", "limits", Count(1), "tokens of one filled template"),
+    Setting("max_prompts_per_input", "limits", Count(1), "filled templates asked of one content"),
+    Setting("max_processed_tokens", "limits", Count(1), "tokens read for one request"),
+    Setting("max_options", "limits", Count(1), "options of one question"),
+    Setting("max_option_tokens", "limits", Count(1), "tokens of one option"),
+)
+
+_BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+
+def settings_of(*tables: Table) -> tuple[Setting, ...]:
+    """The settings of some tables, in the order of `SETTINGS`."""
+    return tuple(setting for setting in SETTINGS if setting.table in tables)
+
+
+def load(
+    flags: Mapping[str, str | bool | None],
+    environ: Mapping[str, str] = os.environ,
+    file: Path | None = None,
+) -> ServerConfig:
+    """The configuration from flags, environment and file.
+
+    Args:
+        flags: setting name -> what the command line gave, None where it gave nothing.
+        environ: the environment; only `SPINF_…` names are read.
+        file: a TOML file; when None, the one that `SPINF_CONFIG` names, if any.
+
+    Raises:
+        Unusable: a value is not acceptable, or the file cannot be read or has an unknown key. The
+            message names the setting, where its value came from, and what it takes.
+    """
+    named = file if file is not None else _config_path(environ)
+    values = {} if named is None else _read_file(named)
+    for setting in SETTINGS:
+        if setting.env in environ:
+            values[setting.name] = _from_text(setting, environ[setting.env], setting.env)
+        given = flags.get(setting.name)
+        if isinstance(given, bool):
+            values[setting.name] = given
+        elif given is not None:
+            values[setting.name] = _from_text(setting, given, setting.flag)
+    return ServerConfig(
+        engine=EngineConfig(**_part(values, "engine")),
+        limits=Limits(**_part(values, "limits")),
+        **_part(values, "server"),
+    )
+
+
+def unknown_variables(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """A line for each `SPINF_…` variable that no setting reads: a misspelling goes unnoticed."""
+    known = {setting.env for setting in SETTINGS} | {CONFIG_ENV}
+    return tuple(
+        f"{name} is read by no setting{_near(name, known)}"
+        for name in sorted(environ)
+        if name.startswith("SPINF_") and name not in known | _CLIENT_ENV
+    )
+
+
+def _config_path(environ: Mapping[str, str]) -> Path | None:
+    named = environ.get(CONFIG_ENV)
+    return Path(named) if named else None
+
+
+def _part(values: Mapping[str, Value], table: Table) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if _BY_NAME[name].table == table}
+
+
+def _from_text(setting: Setting, text: str, source: str) -> Value:
+    value = setting.form.from_text(text)
+    if value is None:
+        raise Unusable(_refusal(setting, source, text))
+    return value
+
+
+def _refusal(setting: Setting, source: str, value: object) -> str:
+    shown = "" if setting.form.secret else f" {json.dumps(value, default=str, ensure_ascii=False)}"
+    return f"{source}{shown}: {setting.name} takes {setting.form.accepted}"
+
+
+def _read_file(path: Path) -> dict[str, Value]:
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as fault:
+        raise Unusable(f"configuration file {path}: {fault.strerror}") from fault
+    except ValueError as fault:
+        raise Unusable(f"configuration file {path} is not TOML in UTF-8: {fault}") from fault
+    values: dict[str, Value] = {}
+    for key, raw, table in _entries(document, path):
+        setting = _BY_NAME.get(key)
+        dotted = f"{table}.{key}" if table else key
+        if setting is None:
+            raise Unusable(f"{path}: {dotted} is no setting{_near(key, _BY_NAME)}")
+        if table not in (None, setting.table):
+            raise Unusable(f"{path}: {dotted} belongs in the table [{setting.table}]")
+        if key in values:
+            raise Unusable(f"{path}: {key} stands both at the top and in [{setting.table}]")
+        value = setting.form.from_toml(raw)
+        if value is None:
+            raise Unusable(_refusal(setting, f"{path}: {dotted} =", raw))
+        values[key] = value
+    return values
+
+
+def _entries(
+    document: Mapping[str, object], path: Path
+) -> Iterable[tuple[str, object, Table | None]]:
+    tables: tuple[Table, ...] = ("engine", "server", "limits")
+    for key, raw in document.items():
+        if not isinstance(raw, dict):
+            yield key, raw, None
+            continue
+        table = next((known for known in tables if known == key), None)
+        if table is None:
+            raise Unusable(
+                f"{path}: [{key}] is no table of settings{_near(key, tables)}; "
+                f"the tables are {', '.join(tables)}"
+            )
+        for inner, value in raw.items():
+            yield inner, value, table
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    match = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {match[0]}?" if match else ""

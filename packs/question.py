@@ -20,7 +20,7 @@ class Prompt:
     """
 
     text: str
-    values: Mapping[str, str] = field(default=NO_VALUES, hash=False, compare=False)
+    values: Mapping[str, str] = field(default_factory=lambda: NO_VALUES, hash=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

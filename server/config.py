@@ -20,7 +20,8 @@ from spinf_serve.packs.errors import Unusable
 Table = Literal["engine", "server", "limits"]
 Value = str | int | bool
 
-CONFIG_ENV = "SPINF_CONFIG"
+_PREFIX = "SPINF_"
+CONFIG_ENV = f"{_PREFIX}CONFIG"
 # Read by spinf-client from the same environment; not ours, so not worth a warning.
 _CLIENT_ENV = frozenset({"SPINF_API_URL", "SPINF_API_KEY"})
 
@@ -94,7 +95,9 @@ class Count:
     def from_text(self, text: str) -> Value | None:
         """The value of a flag or variable, None when it is not acceptable."""
         digits = text.strip()
-        return self.from_toml(int(digits)) if digits.isascii() and digits.isdigit() else None
+        # Python refuses to read integers of thousands of digits; no setting needs more than 18.
+        plain = digits.isascii() and digits.isdigit() and len(digits) <= 18
+        return self.from_toml(int(digits)) if plain else None
 
     def from_toml(self, value: object) -> Value | None:
         """The value of a key in the file, None when it is not acceptable."""
@@ -168,7 +171,7 @@ class Setting:
     @property
     def env(self) -> str:
         """Its environment variable."""
-        return f"SPINF_{self.name.upper()}"
+        return f"{_PREFIX}{self.name.upper()}"
 
     @property
     def default(self) -> Value | None:
@@ -284,10 +287,13 @@ def load(
 def unknown_variables(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
     """A line for each `SPINF_…` variable that no setting reads: a misspelling goes unnoticed."""
     known = {setting.env for setting in SETTINGS} | {CONFIG_ENV}
+    strays = sorted(name for name in environ if name.startswith(_PREFIX))
+    # Compared without the prefix, which would make any two names look alike.
+    bare = sorted(name.removeprefix(_PREFIX) for name in known)
     return tuple(
-        f"{name} is read by no setting{_near(name, known)}"
-        for name in sorted(environ)
-        if name.startswith("SPINF_") and name not in known | _CLIENT_ENV
+        f"{name} is read by no setting{_near(name.removeprefix(_PREFIX), bare, _PREFIX)}"
+        for name in strays
+        if name not in known | _CLIENT_ENV
     )
 
 
@@ -354,6 +360,6 @@ def _entries(
             yield inner, value, table
 
 
-def _near(name: str, known: Iterable[str]) -> str:
+def _near(name: str, known: Iterable[str], prefix: str = "") -> str:
     match = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {match[0]}?" if match else ""
+    return f"; did you mean {prefix}{match[0]}?" if match else ""

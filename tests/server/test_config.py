@@ -1,0 +1,204 @@
+"""Settings: precedence, refusals that name their source, and one table for everything."""
+
+import dataclasses
+
+import pytest
+
+from spinf_serve.engine.config import EngineConfig
+from spinf_serve.engine.work import Limits
+from spinf_serve.packs.errors import Unusable
+from spinf_serve.server.config import (
+    SETTINGS,
+    Choice,
+    Count,
+    ServerConfig,
+    Switch,
+    load,
+    settings_of,
+    unknown_variables,
+)
+
+
+@pytest.fixture
+def toml(tmp_path):
+    def write(text: str):
+        path = tmp_path / "spinf.toml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def refusal(flags=None, environ=None, file=None) -> str:
+    with pytest.raises(Unusable) as caught:
+        load(flags or {}, environ or {}, file)
+    return str(caught.value)
+
+
+def test_nothing_given_gives_the_defaults():
+    assert load({}, {}) == ServerConfig()
+
+
+def test_listens_on_this_machine_only_by_default():
+    assert load({}, {}).host == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "text", "port"),
+    [
+        ({"port": "1"}, {"SPINF_PORT": "2"}, "port = 3", 1),
+        ({"port": None}, {"SPINF_PORT": "2"}, "port = 3", 2),
+        ({}, {}, "port = 3", 3),
+        ({}, {}, "[server]\nport = 4", 4),
+        ({}, {}, "", 8000),
+    ],
+)
+def test_flag_wins_over_environment_over_file_over_default(toml, flags, environ, text, port):
+    assert load(flags, environ, toml(text)).port == port
+
+
+def test_a_switch_turned_off_by_flag_wins(toml):
+    config = load({"offline": False}, {"SPINF_OFFLINE": "true"}, toml("offline = true"))
+    assert config.engine.offline is False
+
+
+def test_every_table_of_the_file_is_read(toml):
+    config = load(
+        {},
+        {},
+        toml(
+            '[engine]\nmodel = "a/b"\nthreads = 1\n[server]\ndebug = true\n'
+            "[limits]\nmax_options = 7\n"
+        ),
+    )
+    assert config.engine == EngineConfig(model="a/b", threads=1)
+    assert config.limits == Limits(max_options=7)
+    assert config.debug is True
+
+
+def test_the_environment_can_name_the_file(toml):
+    assert load({}, {"SPINF_CONFIG": str(toml("port = 5"))}).port == 5
+
+
+def test_the_named_file_wins_over_the_environment_s(toml, tmp_path):
+    (tmp_path / "other.toml").write_text("port = 6")
+    config = load({}, {"SPINF_CONFIG": str(tmp_path / "other.toml")}, toml("port = 5"))
+    assert config.port == 5
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_every_setting_can_be_set_from_each_source(setting, toml):
+    sample, written, in_file = {
+        Count: (77, "77", "77"),
+        Switch: (True, "true", "true"),
+    }.get(type(setting.form), ("bfloat16", "bfloat16", '"bfloat16"'))
+    if isinstance(setting.form, Count) and setting.form.minimum > 77:
+        sample, written, in_file = setting.form.minimum, *[str(setting.form.minimum)] * 2
+    for config in (
+        load({setting.name: written}, {}),
+        load({}, {setting.env: written}),
+        load({}, {}, toml(f"{setting.name} = {in_file}")),
+    ):
+        owner = {"engine": config.engine, "limits": config.limits, "server": config}[setting.table]
+        assert getattr(owner, setting.name) == sample
+        assert sample != setting.default
+
+
+def test_the_table_of_settings_holds_every_field_once():
+    owners = {"engine": EngineConfig, "limits": Limits, "server": ServerConfig}
+    for table, owner in owners.items():
+        fields = [part.name for part in dataclasses.fields(owner)]
+        named = [setting.name for setting in settings_of(table)]
+        assert named == [name for name in fields if name not in ("engine", "limits")]
+
+
+def test_every_default_is_acceptable():
+    for setting in SETTINGS:
+        if setting.default is not None:
+            assert setting.form.from_toml(setting.default) == setting.default
+
+
+@pytest.mark.parametrize(
+    "text", ["65536", "-1", "8e3", "0x50", "", "8 000", "٣", "true", "9" * 5000]
+)
+def test_a_port_that_is_none_is_refused_with_its_source(text):
+    assert refusal(flags={"port": text}) == (
+        f'--port "{text}": port takes a whole number from 0 to 65535'
+    )
+    assert refusal(environ={"SPINF_PORT": text}).startswith(f'SPINF_PORT "{text}": port takes')
+
+
+@pytest.mark.parametrize("written", ["'80'", "true", "80.0", "70000", "[80]"])
+def test_a_value_of_the_wrong_type_in_the_file_is_refused_with_its_path(toml, written):
+    path = toml(f"[server]\nport = {written}")
+    message = refusal(file=path)
+    assert message.startswith(f"{path}: server.port = ")
+    assert message.endswith("port takes a whole number from 0 to 65535")
+
+
+def test_a_word_outside_the_choice_is_refused():
+    assert refusal(flags={"dtype": "float16"}) == (
+        '--dtype "float16": dtype takes float32 or bfloat16'
+    )
+
+
+def test_a_model_is_named_as_an_argument():
+    assert refusal(flags={"model": " "}) == 'MODEL " ": model takes a text that is not empty'
+
+
+def test_an_empty_token_is_refused_instead_of_leaving_the_server_open():
+    assert (
+        refusal(environ={"SPINF_TOKEN": ""}) == "SPINF_TOKEN: token takes a text that is not empty"
+    )
+
+
+def test_a_secret_is_shown_nowhere(toml):
+    path = toml("token = 12345678")
+    assert "12345678" not in refusal(file=path)
+    assert "s3cret" not in repr(load({"token": "s3cret", "trusted_token": "s3cret"}, {}))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("prot = 1", "prot is no setting; did you mean port?"),
+        ("[server]\nprot = 1", "server.prot is no setting; did you mean port?"),
+        ("[engine]\nport = 1", "engine.port belongs in the table [server]"),
+        ("port = 1\n[server]\nport = 1", "port stands both at the top and in [server]"),
+        ("[limit]\nmax_options = 1", "[limit] is no table of settings; did you mean limits?"),
+        ("zebra = 1", "zebra is no setting"),
+    ],
+)
+def test_an_unknown_key_is_refused_with_the_near_match(toml, text, message):
+    path = toml(text)
+    assert refusal(file=path).startswith(f"{path}: {message}")
+
+
+@pytest.mark.parametrize("content", [b"port = ", b"port = 1\nport = 2", b"\xff\xfe", b"a\x00 = 1"])
+def test_a_file_that_is_not_toml_is_refused(tmp_path, content):
+    path = tmp_path / "broken.toml"
+    path.write_bytes(content)
+    assert refusal(file=path).startswith(f"configuration file {path} is not TOML in UTF-8: ")
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path):
+    assert refusal(file=tmp_path / "absent.toml").endswith("absent.toml: No such file or directory")
+    assert refusal(file=tmp_path).endswith("Is a directory")
+
+
+def test_a_misspelt_variable_is_reported_and_the_client_s_are_not():
+    environ = {
+        "SPINF_PROT": "1",
+        "SPINF_API_KEY": "k",
+        "SPINF_PORT": "1",
+        "PATH": "/",
+        "SPINF_X": "",
+    }
+    assert unknown_variables(environ) == (
+        "SPINF_PROT is read by no setting; did you mean SPINF_PORT?",
+        "SPINF_X is read by no setting",
+    )
+
+
+def test_words_of_a_choice_are_shown_in_usage_lines():
+    assert Choice(("a", "b")).placeholder == "a|b"

@@ -15,7 +15,7 @@ LIGHT_FILES = ("server.config", "engine.config", "engine.work", "cli", "__main__
 
 
 @pytest.fixture
-def tree(tmp_path):
+def tree(tmp_path: Path):
     """A sound small checkout; the function it gives adds a file."""
 
     def add(path: str, text: str = "") -> Path:

@@ -177,16 +177,16 @@ def package_list_faults(root: Path) -> list[str]:
 
 
 def _unpacked_data(root: Path, globs: Mapping[str, list[str]], packages: set[str]) -> Iterator[str]:
-    shipped = set()
+    shipped: set[Path] = set()
     for package, patterns in globs.items():
-        folder = root.joinpath(*package.split(".")[1:]) if package != TOP else root / TOP
+        place = root.joinpath(*package.split(".")[1:]) if package != TOP else root / TOP
         for pattern in patterns:
-            shipped |= set(folder.glob(pattern))
+            shipped |= set(place.glob(pattern))
     for folder in FOLDERS:
         for path in (root / folder).rglob("*"):
             home = ".".join((TOP, *path.relative_to(root).parent.parts))
-            stray = path.suffix in (".py", ".pyc", ".md") or path in shipped
-            if path.is_file() and not stray and _inside(home, packages):
+            shown = path.suffix in (".py", ".pyc", ".md") or path in shipped
+            if path.is_file() and not shown and _inside(home, packages):
                 yield f"{path.relative_to(root)} is in no package-data"
 
 

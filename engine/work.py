@@ -1,5 +1,6 @@
 """What goes through the engine's door: a content with questions in, answers and counts out. No torch."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spinf_serve.packs.answer import QuestionAnswer
@@ -42,17 +43,14 @@ class Counts:
         content_tokens: tokens of the content alone, without bos.
         query_tokens: tokens of the filled templates, plus for each option its tokens but one.
         packed_tokens: rows the work's tree takes in passes, trunk counted once.
-        floor_tokens: tokens of the floors this work needs, whether or not they were already known.
-        floor_prompts: number of those floors, each distinct one counted once.
-        floor_keys: what makes two floors of different works the same, to count them once a call.
+        floors: floors this work needs, whether or not they were already known: what makes two
+            floors of different works the same -> the floor's tokens. Counted once a call.
     """
 
     content_tokens: int
     query_tokens: int
     packed_tokens: int
-    floor_tokens: int
-    floor_prompts: int
-    floor_keys: frozenset[int]
+    floors: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)

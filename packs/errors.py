@@ -83,6 +83,10 @@ class SpinfError(Exception):
 class Refused(SpinfError):
     """The caller asked for something that cannot be done; asking again the same way cannot help."""
 
+    def within(self, path: str) -> "Refused":
+        """The same refusal seen from outside: `path` put before its param."""
+        return Refused(self.code, self.message, f"{path}.{self.param}" if self.param else path)
+
 
 class Busy(SpinfError):
     """Overload or not ready: the same call may work after `retry_after_seconds`."""

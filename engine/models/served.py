@@ -1,0 +1,34 @@
+"""How a served model presents itself: names, kinds of input, and whether it is a stand-in."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """Names and description of the model an engine serves.
+
+    Attributes:
+        id: what `model` fields and logs call it.
+        name, description, release_date: for `/v1/models`; name is accepted like the id.
+        aliases: further names it answers to.
+        base_model: the model it was made from.
+        family: key of `spinf_serve.engine.models.registry`.
+        capabilities: subset of score, extract, generate.
+        media: kinds of content besides text.
+        stand_in: whether it is for trying things out only; `note` says so plainly.
+        note: one line for the start-up log.
+        revision: commit or version of the weights.
+    """
+
+    id: str
+    name: str
+    description: str
+    release_date: str
+    aliases: tuple[str, ...]
+    base_model: str
+    family: str
+    capabilities: tuple[str, ...]
+    media: tuple[str, ...]
+    stand_in: bool
+    note: str
+    revision: str

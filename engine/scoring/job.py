@@ -1,0 +1,174 @@
+"""A work on its way through the engine: compiled on any thread, answered on the engine's own."""
+
+from dataclasses import dataclass, field
+from itertools import count
+
+import numpy as np
+
+from spinf_serve.engine.scoring.compile import Forest, build_forest
+from spinf_serve.engine.scoring.question_set import Compiler, PromptKey, QuestionSet
+from spinf_serve.engine.scoring.read import read_scores
+from spinf_serve.engine.text.cut import Cut, cut
+from spinf_serve.engine.text.joins import PromptTokens
+from spinf_serve.engine.text.tokenizer import Tokenizer
+from spinf_serve.engine.tree.packing import Tree, new_tree
+from spinf_serve.engine.tree.plan import IntArray
+from spinf_serve.engine.work import Counts, Limits, Result, Work
+from spinf_serve.packs.answer import OptionAnswer, PromptAnswer, QuestionAnswer
+from spinf_serve.packs.errors import Refused
+
+_keys = count(1)
+
+
+@dataclass(eq=False, slots=True)
+class FloorRead:
+    """A tree that reads floors: prompts on empty content, for every job that waits for them."""
+
+    tree: Tree
+    forest: Forest
+    keys: list[PromptKey]
+
+
+@dataclass(eq=False, slots=True)
+class Job:
+    """A compiled work.
+
+    Attributes:
+        work: what was compiled. Its questions may differ from the set's in the names of their
+            placeholders, which move no token.
+        question_set: its compiled questions, shared with other works.
+        forest: its prompts behind its own tail.
+        tree: its content and forest, as tokens.
+        counts: what it costs.
+        join_merged: whether content and questions were tokenised jointly.
+        waits_for: floor reads that must finish before it can be answered.
+    """
+
+    work: Work
+    question_set: QuestionSet
+    forest: Forest
+    tree: Tree
+    counts: Counts
+    join_merged: bool
+    waits_for: list[FloorRead] = field(default_factory=list)
+
+
+def compile_job(
+    work: Work, compiler: Compiler, tokenizer: Tokenizer, limits: Limits, context_tokens: int
+) -> Job:
+    """Tokenises a work and checks its token limits.
+
+    Args:
+        context_tokens: the most tokens that bos, content, prompt and option may have together.
+
+    Raises:
+        Refused: with a param relative to the work: `content` or below `questions`.
+    """
+    if not work.questions:
+        raise Refused("empty_queries", "a content without questions; give at least one", None)
+    questions = compiler.question_set(work.questions)
+    content = _cut_within(tokenizer, work.content, limits)
+    bos = () if tokenizer.bos_id is None else (tokenizer.bos_id,)
+    if not bos:
+        _check_empty_prompts(work, questions)
+    trunk = bos + content.trunk if content.trunk else ()
+    lead = () if trunk else bos
+    chain = lead + content.stem
+    merged = content.merged
+    if questions.all_paths and questions.joins_cleanly(tokenizer, content):
+        forest = questions.forest
+    else:
+        prompts = compiler.join(content, questions)
+        merged = merged and all(prompt.merged for prompt in prompts)
+        forest, chain = build_forest(prompts, [lead] * len(prompts)), ()
+    longest = len(trunk) + len(chain) + forest.longest_tokens
+    if longest > context_tokens:
+        raise Refused(
+            "content_too_long",
+            f"content, longest question and option have {longest} tokens together; the model "
+            f"reads at most {context_tokens}",
+            "content",
+        )
+    tree = new_tree(next(_keys), _ints(trunk), _ints(chain), forest.trie, forest.reads)
+    counts = Counts(
+        content_tokens=content.content_tokens,
+        query_tokens=questions.query_tokens,
+        packed_tokens=tree.packed_tokens,
+        floors=questions.floor_tokens,
+    )
+    return Job(work, questions, forest, tree, counts, merged)
+
+
+def floor_read(keys: list[PromptKey], prompts: list[PromptTokens], bos_id: int | None) -> FloorRead:
+    """The read of prompts on empty content: bos, if the model has one, then the prompt."""
+    lead = () if bos_id is None else (bos_id,)
+    forest = build_forest(prompts, [lead] * len(prompts))
+    tree = new_tree(next(_keys), _ints(()), _ints(()), forest.trie, forest.reads)
+    return FloorRead(tree=tree, forest=forest, keys=keys)
+
+
+def _cut_within(tokenizer: Tokenizer, content: str, limits: Limits) -> Cut:
+    parts = cut(tokenizer, content)
+    if parts.content_tokens > limits.max_content_tokens:
+        raise Refused(
+            "content_too_long",
+            f"the content has {parts.content_tokens} tokens; the limit is "
+            f"{limits.max_content_tokens} (max_content_tokens)",
+            "content",
+        )
+    return parts
+
+
+def answer(job: Job) -> Result:
+    """Answers of a job whose tree and floors are complete."""
+    scores = read_scores(job.forest, job.tree.logprobs)
+    questions, floors = job.question_set, job.question_set.floors
+    if floors is None:
+        raise AssertionError("a job is answered before its floors are known")
+    options = list(
+        map(
+            OptionAnswer,
+            questions.texts,
+            scores.logprob.tolist(),
+            scores.p.tolist(),
+            floors.p,
+            floors.logprob,
+        )
+    )
+    residual = scores.residual.tolist()
+    start = job.forest.prompt_start.tolist()
+    single = job.forest.single_read
+    answers: list[QuestionAnswer] = []
+    at = 0
+    for question in job.work.questions:
+        prompts = tuple(
+            PromptAnswer(
+                prompt.values,
+                tuple(options[start[n] : start[n + 1]]),
+                residual[n],
+                floors.residual[n],
+            )
+            for n, prompt in enumerate(question.prompts, at)
+        )
+        end = at + len(prompts)
+        answers.append(QuestionAnswer(question.id, prompts, all(single[at:end])))
+        at = end
+    return Result(answers=tuple(answers), counts=job.counts, join_merged=job.join_merged)
+
+
+def _check_empty_prompts(work: Work, questions: QuestionSet) -> None:
+    """Refuses a prompt of no token at all on a model without bos: nothing to read its answer from."""
+    texts = iter(questions.keys)
+    for index, question in enumerate(work.questions):
+        for _ in question.prompts:
+            if not next(texts)[0] and (question.empty_floor or not work.content):
+                raise Refused(
+                    "invalid_field",
+                    "this model has no start token, so a template without text cannot be asked "
+                    "of an empty content: put text before {?} or set empty_floor to false",
+                    f"questions.{index}.template",
+                )
+
+
+def _ints(tokens: tuple[int, ...]) -> IntArray:
+    return np.array(tokens, np.int32)

@@ -1,0 +1,228 @@
+"""The questions of a work, compiled once and shared by every content they are asked about."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from spinf_serve.engine.scoring.compile import Forest, build_forest
+from spinf_serve.engine.scoring.read import FloatArray, scores_of
+from spinf_serve.engine.text.cut import Cut
+from spinf_serve.engine.text.joins import PromptTokens, compile_prompts, join, joins_cleanly
+from spinf_serve.engine.text.tokenizer import Tokenizer
+from spinf_serve.engine.work import Limits
+from spinf_serve.packs.errors import Refused
+from spinf_serve.packs.question import Question
+
+PromptKey = tuple[str, tuple[str, ...], bool]
+"""What a floor depends on: filled text, options in order, case flag."""
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class LruCache(Generic[K, V]):
+    """A bounded mapping that several threads may use; the least recently used entry leaves first."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._items: OrderedDict[K, V] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: K) -> V | None:
+        """The value, now the most recently used; None when absent."""
+        with self._lock:
+            if key in self._items:
+                self._items.move_to_end(key)
+            return self._items.get(key)
+
+    def put(self, key: K, value: V) -> None:
+        """Stores a value and drops the oldest when the cache is full."""
+        with self._lock:
+            self._items[key] = value
+            self._items.move_to_end(key)
+            while len(self._items) > self._size:
+                self._items.popitem(last=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Floors:
+    """Floors of a question set as lists over all options and prompts; None where none is wanted."""
+
+    logprob: list[float | None]
+    p: list[float | None]
+    residual: list[float | None]
+
+
+@dataclass(eq=False)
+class QuestionSet:
+    """Compiled questions: Q prompts of all questions in order, O options of all prompts in order.
+
+    Attributes:
+        questions: what was compiled.
+        prompts: [Q] tokens of each prompt, apart from any content.
+        keys: [Q] what each prompt's floor depends on.
+        wants_floor: [Q] whether its question asks for a floor.
+        texts: [O] option texts as the caller wrote them.
+        floors: known floors; set by the engine once.
+        known_floors: option logprobs by key, collected until all are there.
+    """
+
+    questions: tuple[Question, ...]
+    prompts: list[PromptTokens]
+    keys: list[PromptKey]
+    wants_floor: list[bool]
+    texts: list[str]
+    floors: Floors | None = None
+    known_floors: dict[PromptKey, FloatArray] = field(default_factory=dict)
+
+    @cached_property
+    def forest(self) -> Forest:
+        """The trie of all prompts, to be put behind any tail that joins cleanly."""
+        return build_forest(self.prompts, [()] * len(self.prompts))
+
+    @cached_property
+    def first_chars(self) -> frozenset[str]:
+        """First character of every prompt's text; empty string for a prompt without text."""
+        return frozenset(key[0][:1] for key in self.keys)
+
+    @cached_property
+    def floor_keys(self) -> dict[PromptKey, PromptTokens]:
+        """The distinct prompts whose floors are wanted."""
+        wanted = zip(self.keys, self.prompts, self.wants_floor, strict=True)
+        return {key: prompt for key, prompt, floor in wanted if floor}
+
+    @cached_property
+    def floor_tokens(self) -> dict[int, int]:
+        """Usage tokens of every floor, by the hash of its key."""
+        return {hash(key): prompt.query_tokens for key, prompt in self.floor_keys.items()}
+
+    @cached_property
+    def query_tokens(self) -> int:
+        """Usage tokens of all prompts."""
+        return sum(prompt.query_tokens for prompt in self.prompts)
+
+    @cached_property
+    def all_paths(self) -> bool:
+        """Whether every prompt has tokens of its own before its options."""
+        return all(prompt.path for prompt in self.prompts)
+
+    def joins_cleanly(self, tokenizer: Tokenizer, content: Cut) -> bool:
+        """Whether a token border stands between this content and every prompt."""
+        return all(joins_cleanly(tokenizer, content, char) for char in self.first_chars)
+
+    def missing_floors(self) -> list[PromptKey]:
+        """Floor keys of which nothing is known yet."""
+        return [key for key in self.floor_keys if key not in self.known_floors]
+
+    def settle_floors(self) -> None:
+        """Turns the collected floors into `floors`; call when none is missing."""
+        logprob: list[float | None] = []
+        p: list[float | None] = []
+        residual: list[float | None] = []
+        for key, wanted in zip(self.keys, self.wants_floor, strict=True):
+            options = len(key[1])
+            if not wanted:
+                logprob += [None] * options
+                p += [None] * options
+                residual.append(None)
+                continue
+            known = self.known_floors[key]
+            scores = scores_of(known, np.array([0, options], np.int32))
+            logprob += known.tolist()
+            p += scores.p.tolist()
+            residual += scores.residual.tolist()
+        self.floors = Floors(logprob=logprob, p=p, residual=residual)
+        self.known_floors.clear()
+
+
+class Compiler:
+    """Questions to question sets, with caches of both; any thread may use it."""
+
+    def __init__(self, tokenizer: Tokenizer, limits: Limits) -> None:
+        self._tokenizer = tokenizer
+        self._limits = limits
+        self._sets: LruCache[tuple[Question, ...], QuestionSet] = LruCache(64)
+        self._prompts: LruCache[PromptKey, PromptTokens] = LruCache(100_000)
+
+    def question_set(self, questions: tuple[Question, ...]) -> QuestionSet:
+        """The compiled questions. Raises `Refused` with a param relative to the work."""
+        known = self._sets.get(questions)
+        if known is None:
+            known = self._compile(questions)
+            self._sets.put(questions, known)
+        return known
+
+    def join(self, content: Cut, questions: QuestionSet) -> list[PromptTokens]:
+        """[Q] prompts behind the trunk of a content, each with the content's stem in its path."""
+        joined: list[PromptTokens] = []
+        for question in questions.questions:
+            compiled = questions.prompts[len(joined) : len(joined) + len(question.prompts)]
+            joined += join(
+                self._tokenizer,
+                content,
+                [prompt.text for prompt in question.prompts],
+                compiled,
+                question.options,
+                question.case_insensitive,
+                self._limits.max_option_tokens,
+            )
+        return joined
+
+    def _compile(self, questions: tuple[Question, ...]) -> QuestionSet:
+        count = sum(len(q.prompts) for q in questions)
+        if count > self._limits.max_prompts_per_input:
+            raise Refused(
+                "too_many_prompts",
+                f"the questions have {count} filled templates in all; the limit is "
+                f"{self._limits.max_prompts_per_input}: split them over several requests",
+                "questions",
+            )
+        keys: list[PromptKey] = []
+        prompts: list[PromptTokens] = []
+        for index, question in enumerate(questions):
+            mine = [(p.text, question.options, question.case_insensitive) for p in question.prompts]
+            keys += mine
+            try:
+                prompts += self._prompts_of(question, mine)
+            except Refused as refused:
+                raise refused.within(f"questions.{index}") from None
+        return QuestionSet(
+            questions=questions,
+            prompts=prompts,
+            keys=keys,
+            wants_floor=[q.empty_floor for q in questions for _ in q.prompts],
+            texts=[text for key in keys for text in key[1]],
+        )
+
+    def _prompts_of(self, question: Question, keys: list[PromptKey]) -> list[PromptTokens]:
+        known = {key: self._prompts.get(key) for key in keys}
+        missing = [key for key, prompt in known.items() if prompt is None]
+        made = compile_prompts(
+            self._tokenizer,
+            [key[0] for key in missing],
+            question.options,
+            question.case_insensitive,
+            self._limits.max_option_tokens,
+        )
+        for key, prompt in zip(missing, made, strict=True):
+            known[key] = prompt
+            self._prompts.put(key, prompt)
+        prompts = [prompt for key in keys if (prompt := known[key]) is not None]
+        for index, prompt in enumerate(prompts):
+            self._check_length(prompt, question, index)
+        return prompts
+
+    def _check_length(self, prompt: PromptTokens, question: Question, index: int) -> None:
+        if prompt.template_tokens > self._limits.max_query_tokens:
+            filled = bool(question.prompts[index].values)
+            raise Refused(
+                "template_too_long",
+                f"the filled template has {prompt.template_tokens} tokens; the limit is "
+                f"{self._limits.max_query_tokens} (max_query_tokens)",
+                f"combinations.{index}" if filled else "template",
+            )

@@ -1,0 +1,236 @@
+"""Trees to passes: whole trees and parts of trees laid one after another within a token budget.
+
+Knows no text and no device. What a tree's rows compute does not depend on how it is laid out here;
+this file decides about speed and memory only.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from spinf_serve.engine.tree.plan import TRUNK_BLOCK, IntArray, Pass, TreeSlice
+from spinf_serve.engine.tree.trie import Trie
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reads:
+    """What is wanted from a trie: R read nodes in ascending order, C columns in all.
+
+    Attributes:
+        nodes: [R] nodes whose next-token distribution is wanted.
+        column_start: [R + 1] where each read's columns begin.
+        columns: [C] wanted token ids.
+    """
+
+    nodes: IntArray
+    column_start: IntArray
+    columns: IntArray
+
+
+@dataclass(slots=True, eq=False)
+class Tree:
+    """One content and the questions about it, on its way through passes.
+
+    Attributes:
+        key: unique while the tree is alive.
+        trunk: [T] tokens of the trunk, may be empty.
+        chain: [c] tokens between the trunk and the trie, common to all its paths.
+        trie: the questions.
+        reads: what is wanted from the trie.
+        logprobs: [C] float32, filled as passes return.
+        trunk_done: trunk tokens already read.
+        paths_done: leaf paths already read.
+        columns_done: columns already filled.
+    """
+
+    key: int
+    trunk: IntArray
+    chain: IntArray
+    trie: Trie
+    reads: Reads
+    logprobs: np.ndarray
+    trunk_done: int = 0
+    paths_done: int = 0
+    columns_done: int = 0
+    cancelled: bool = False
+
+    @property
+    def packed_tokens(self) -> int:
+        """Rows the tree takes when nothing is read twice."""
+        return len(self.trunk) + len(self.chain) + self.trie.nodes
+
+    @property
+    def finished(self) -> bool:
+        """Whether every column is filled."""
+        return self.columns_done == len(self.reads.columns)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PackedPass:
+    """A pass and where its results go: `take[i]` columns belong to `trees[i]`, in order."""
+
+    plan: Pass
+    trees: tuple[Tree, ...]
+    take: tuple[int, ...]
+
+
+@dataclass(slots=True, eq=False)
+class _Rows:
+    """A pass under construction."""
+
+    budget: int
+    rows: int = 0
+    tokens: list[IntArray] = field(default_factory=list)
+    positions: list[IntArray] = field(default_factory=list)
+    slices: list[TreeSlice] = field(default_factory=list)
+    path_rows: list[IntArray] = field(default_factory=list)
+    path_len: list[IntArray] = field(default_factory=list)
+    path_own: list[IntArray] = field(default_factory=list)
+    path_slice: list[IntArray] = field(default_factory=list)
+    read_rows: list[IntArray] = field(default_factory=list)
+    column_count: list[IntArray] = field(default_factory=list)
+    columns: list[IntArray] = field(default_factory=list)
+    trees: list[Tree] = field(default_factory=list)
+    take: list[int] = field(default_factory=list)
+
+    @property
+    def room(self) -> int:
+        return max(0, self.budget - self.rows)
+
+
+def new_tree(key: int, trunk: IntArray, chain: IntArray, trie: Trie, reads: Reads) -> Tree:
+    """A tree of which nothing is read yet; its results are NaN until passes fill them."""
+    empty = np.full(len(reads.columns), np.nan, np.float32)
+    return Tree(key=key, trunk=trunk, chain=chain, trie=trie, reads=reads, logprobs=empty)
+
+
+def next_pass(waiting: deque[Tree], budget: int) -> PackedPass | None:
+    """Takes the next pass of at most `budget` rows off the waiting trees, first come first.
+
+    Advances the trees it takes from and removes those that are wholly planned. A single path longer
+    than the budget makes a pass of its own. Returns None when nothing waits.
+    """
+    building = _Rows(budget)
+    while waiting:
+        tree = waiting[0]
+        if not tree.cancelled and not _take_from(tree, building):
+            break
+        if tree.cancelled or tree.paths_done == tree.trie.paths:
+            waiting.popleft()
+    return _finish(building) if building.rows else None
+
+
+def _take_from(tree: Tree, building: _Rows) -> bool:
+    """Plans as much of a tree as there is room for; False when the pass is full."""
+    left = len(tree.trunk) - tree.trunk_done
+    trunk_rows = min(left, building.room)
+    if trunk_rows < left:
+        trunk_rows -= trunk_rows % TRUNK_BLOCK
+        if trunk_rows == 0 and building.rows == 0:
+            trunk_rows = min(left, TRUNK_BLOCK)
+    room = building.room - trunk_rows
+    paths = _paths_that_fit(tree, room, force=building.rows + trunk_rows == 0)
+    if tree.trunk_done + trunk_rows < len(tree.trunk):
+        paths = 0
+    if trunk_rows == 0 and paths == 0:
+        return False
+    _lay(tree, trunk_rows, paths, building)
+    return tree.paths_done == tree.trie.paths
+
+
+def _paths_that_fit(tree: Tree, room: int, *, force: bool) -> int:
+    """How many leaf paths from `paths_done` on fit in `room` rows."""
+    trie, first = tree.trie, tree.paths_done
+    stem = len(tree.chain) + int(trie.path_own[first])
+    end = np.searchsorted(trie.own_start, int(trie.own_start[first]) + room - stem, side="right")
+    return max(int(end) - 1 - first, 1 if force else 0)
+
+
+def _lay(tree: Tree, trunk_rows: int, paths: int, building: _Rows) -> None:
+    trunk_start, trunk_len = tree.trunk_done, len(tree.trunk)
+    tree.trunk_done += trunk_rows
+    row_start = building.rows
+    building.tokens.append(tree.trunk[trunk_start : tree.trunk_done])
+    building.positions.append(np.arange(trunk_start, tree.trunk_done, dtype=np.int32))
+    branch_rows = _lay_paths(tree, paths, row_start + trunk_rows, building) if paths else 0
+    building.slices.append(
+        TreeSlice(
+            key=tree.key,
+            row_start=row_start,
+            trunk_start=trunk_start,
+            trunk_rows=trunk_rows,
+            trunk_len=trunk_len,
+            branch_rows=branch_rows,
+            keep=tree.paths_done < tree.trie.paths and trunk_len > 0,
+        )
+    )
+    building.rows += trunk_rows + branch_rows
+
+
+def _lay_paths(tree: Tree, paths: int, base: int, building: _Rows) -> int:
+    """Rows of leaf paths `paths_done .. paths_done + paths`, with the stems of the first one."""
+    trie, first, last = tree.trie, tree.paths_done, tree.paths_done + paths
+    chain = len(tree.chain)
+    stem = int(trie.path_own[first])
+    own_first, own_last = int(trie.own_start[first]), int(trie.own_start[last])
+    nodes = np.concatenate(
+        (trie.path_nodes[first, :stem], np.arange(own_first, own_last, dtype=np.int32))
+    )
+    building.tokens += [tree.chain, trie.tokens[nodes]]
+    building.positions += [
+        np.arange(len(tree.trunk), len(tree.trunk) + chain, dtype=np.int32),
+        trie.depth[nodes] + np.int32(len(tree.trunk) + chain),
+    ]
+    lengths = trie.path_len[first:last]
+    grid = trie.path_nodes[first:last, : int(lengths.max())]
+    # Nodes before the first own node are stems of the first path, which lie at its depth.
+    local = np.where(grid >= own_first, grid - own_first + stem, np.arange(grid.shape[1]))
+    rows = np.where(grid < 0, -1, local + base + chain)
+    head = np.broadcast_to(np.arange(base, base + chain), (paths, chain))
+    own = trie.path_own[first:last] + np.int32(chain)
+    own[0] = 0
+    building.path_rows.append(np.concatenate((head, rows), axis=1).astype(np.int32))
+    building.path_len.append(lengths + np.int32(chain))
+    building.path_own.append(own)
+    building.path_slice.append(np.full(paths, len(building.slices), np.int32))
+    _lay_reads(tree, own_first, own_last, base + chain + stem - own_first, building)
+    tree.paths_done = last
+    return chain + len(nodes)
+
+
+def _lay_reads(tree: Tree, own_first: int, own_last: int, shift: int, building: _Rows) -> None:
+    """Reads of the nodes owned in this pass; a read at a shared stem went with its owner."""
+    reads = tree.reads
+    first, last = np.searchsorted(reads.nodes, (own_first, own_last))
+    start = reads.column_start[first : last + 1]
+    building.read_rows.append(reads.nodes[first:last] + np.int32(shift))
+    building.column_count.append(np.diff(start).astype(np.int32))
+    building.columns.append(reads.columns[start[0] : start[-1]])
+    building.trees.append(tree)
+    building.take.append(int(start[-1] - start[0]))
+
+
+def _finish(building: _Rows) -> PackedPass:
+    width = max((grid.shape[1] for grid in building.path_rows), default=0)
+    widened = [
+        np.pad(grid, ((0, 0), (0, width - grid.shape[1])), constant_values=-1)
+        for grid in building.path_rows
+    ]
+    plan = Pass(
+        tokens=_joined(building.tokens),
+        positions=_joined(building.positions),
+        slices=tuple(building.slices),
+        path_rows=np.concatenate(widened) if widened else np.zeros((0, 0), np.int32),
+        path_len=_joined(building.path_len),
+        path_own=_joined(building.path_own),
+        path_slice=_joined(building.path_slice),
+        read_rows=_joined(building.read_rows),
+        column_start=np.cumsum([0, *_joined(building.column_count)], dtype=np.int32),
+        columns=_joined(building.columns),
+    )
+    return PackedPass(plan=plan, trees=tuple(building.trees), take=tuple(building.take))
+
+
+def _joined(parts: list[IntArray]) -> IntArray:
+    return np.concatenate(parts).astype(np.int32) if parts else np.zeros(0, np.int32)

@@ -1,0 +1,144 @@
+"""Passes against the trees they were made from: nothing lost, nothing read twice, budget kept."""
+
+from collections import deque
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spinf_serve.engine.tree.packing import Reads, new_tree, next_pass
+from spinf_serve.engine.tree.plan import TRUNK_BLOCK
+from spinf_serve.engine.tree.trie import build_trie
+
+token = st.integers(0, 3)
+paths = st.lists(
+    st.lists(token, min_size=1, max_size=9).map(tuple), min_size=1, max_size=20, unique=True
+)
+trees = st.lists(
+    st.tuples(st.integers(0, 200), st.lists(token, max_size=3), paths), min_size=1, max_size=5
+)
+
+
+def make(key, trunk_len, chain, sequences):
+    trie = build_trie(sequences)
+    nodes = np.unique(trie.end)
+    counts = 1 + nodes % 3
+    columns = np.arange(counts.sum(), dtype=np.int32) + 1000 * key
+    reads = Reads(nodes, np.append(0, np.cumsum(counts)).astype(np.int32), columns)
+    trunk = np.arange(trunk_len, dtype=np.int32) + 10_000 * (key + 1)
+    return new_tree(key, trunk, np.array(chain, np.int32), trie, reads)
+
+
+def all_passes(made, budget):
+    waiting, out = deque(made), []
+    while (packed := next_pass(waiting, budget)) is not None:
+        at = 0
+        for tree, take in zip(packed.trees, packed.take, strict=True):
+            got = packed.plan.columns[at : at + take]
+            tree.logprobs[tree.columns_done : tree.columns_done + take] = got
+            tree.columns_done += take
+            at += take
+        out.append(packed)
+    return out
+
+
+@settings(deadline=None, max_examples=60)
+@given(trees, st.integers(1, 300))
+def test_every_column_comes_back_where_it_belongs(specs, budget):
+    made = [make(key, *spec) for key, spec in enumerate(specs)]
+    all_passes(made, budget)
+    for tree in made:
+        assert tree.finished
+        assert tree.logprobs.tolist() == tree.reads.columns.tolist()
+
+
+@settings(deadline=None, max_examples=60)
+@given(trees, st.integers(1, 300))
+def test_rows_spell_the_trees(specs, budget):
+    made = [make(key, *spec) for key, spec in enumerate(specs)]
+    trunk_seen = {tree.key: 0 for tree in made}
+    spelled = {tree.key: [] for tree in made}
+    for packed in all_passes(made, budget):
+        plan = packed.plan
+        row = 0
+        for part in plan.slices:
+            tree = made[part.key]
+            assert part.row_start == row
+            assert part.trunk_start == trunk_seen[part.key]
+            assert part.trunk_start % TRUNK_BLOCK == 0 or part.trunk_rows == 0
+            stop = part.trunk_start + part.trunk_rows
+            assert (
+                plan.tokens[row : row + part.trunk_rows].tolist()
+                == tree.trunk[part.trunk_start : stop].tolist()
+            )
+            assert plan.positions[row : part.branch_start].tolist() == list(
+                range(part.trunk_start, stop)
+            )
+            trunk_seen[part.key] = stop
+            if part.branch_rows:
+                assert stop == len(tree.trunk)
+            assert part.keep == (tree.trunk.size > 0 and not _last_slice(part, made, plan, packed))
+            row = part.branch_start + part.branch_rows
+        assert row == len(plan.tokens)
+        owned = []
+        for rows, n, own, at in zip(
+            plan.path_rows, plan.path_len, plan.path_own, plan.path_slice, strict=True
+        ):
+            part = plan.slices[at]
+            tree = made[part.key]
+            tokens = tuple(plan.tokens[rows[:n]].tolist())
+            assert tokens[: len(tree.chain)] == tuple(tree.chain.tolist())
+            spelled[part.key].append(tokens[len(tree.chain) :])
+            assert plan.positions[rows[:n]].tolist() == [part.trunk_len + d for d in range(n)]
+            assert (rows[n:] == -1).all()
+            owned += rows[own:n].tolist()
+        branch = [
+            r
+            for part in plan.slices
+            for r in range(part.branch_start, part.branch_start + part.branch_rows)
+        ]
+        assert sorted(owned) == branch
+        assert sorted(plan.read_rows.tolist()) == plan.read_rows.tolist()
+    for tree in made:
+        assert trunk_seen[tree.key] == len(tree.trunk)
+        leaves = [
+            tuple(tree.trie.tokens[row[:n]].tolist())
+            for row, n in zip(tree.trie.path_nodes, tree.trie.path_len, strict=True)
+        ]
+        assert spelled[tree.key] == leaves
+
+
+def _last_slice(part, made, plan, packed):
+    """Whether this slice holds the tree's last path (kept trunks are for slices that follow)."""
+    last = made[part.key].trie.path_nodes[-1]
+    tokens = tuple(made[part.key].trie.tokens[last[last >= 0]].tolist())
+    chain = len(made[part.key].chain)
+    here = [
+        tuple(plan.tokens[rows[:n]].tolist())[chain:]
+        for rows, n, at in zip(plan.path_rows, plan.path_len, plan.path_slice, strict=True)
+        if plan.slices[at] is part
+    ]
+    return tokens in here
+
+
+@settings(deadline=None, max_examples=60)
+@given(trees, st.integers(80, 300))
+def test_the_budget_holds_when_every_path_fits_it(specs, budget):
+    made = [make(key, *spec) for key, spec in enumerate(specs)]
+    assert all(len(packed.plan.tokens) <= budget for packed in all_passes(made, budget))
+
+
+def test_splitting_a_wide_tree_costs_at_most_two_percent():
+    rng = np.random.default_rng(0)
+    sequences = [(7, 8, *rng.integers(0, 50, 14).tolist()) for _ in range(10_000)]
+    tree = make(0, 466, [5], sequences)
+    rows = sum(len(packed.plan.tokens) for packed in all_passes([tree], 2048))
+    assert rows <= 1.02 * tree.packed_tokens
+
+
+def test_a_cancelled_tree_leaves_the_queue():
+    first, second = make(0, 100, [], [(1, 2)]), make(1, 100, [], [(1, 2)])
+    first.cancelled = True
+    packed = next_pass(deque([first, second]), 1000)
+    assert packed is not None
+    assert [part.key for part in packed.plan.slices] == [1]

@@ -12,20 +12,38 @@ from spinf_serve.engine.tree.plan import Pass
 
 
 class Layout(Protocol):
-    """A pass made ready for one backend: index tensors, tile lists, kept trunk keys and values."""
+    """A pass made ready for one backend: index tensors, tile lists, kept trunk keys and values.
+
+    A backend may append padding rows, which no other row sees and nobody reads: N below counts
+    them too.
+
+    Attributes:
+        tokens, positions: [N] int64.
+        read_rows: [R] int64, rows whose next-token distribution is wanted.
+        column_start, columns: [R + 1] and [columns] int64, as in `Pass`.
+        longest: every position is below this.
+    """
 
     tokens: torch.Tensor
     positions: torch.Tensor
     read_rows: torch.Tensor
+    column_start: torch.Tensor
+    columns: torch.Tensor
+    longest: int
 
 
 class Ops(Protocol):
     """Operations of one backend. N rows, C hidden, H query heads, G key/value heads, D head size."""
 
     dtype: torch.dtype
+    device: torch.device
 
     def layout(self, plan: Pass, layers: int, kv_heads: int, head_dim: int) -> Layout:
         """Indexes and buffers for one pass; made once, used by every layer."""
+        ...
+
+    def release(self, key: int) -> None:
+        """Forget the keys and values kept for a tree. Unknown keys are no error."""
         ...
 
     def linear(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -43,7 +61,7 @@ class Ops(Protocol):
         ...
 
     def rotate(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-        """Rotary embedding, half-split pairs; x [N, heads, D], cos and sin [N, D]."""
+        """Rotary embedding of the pairs (i, i + D/2); x [N, heads, D], cos and sin [N, D/2] float32."""
         ...
 
     def silu_gate(self, gate_up: torch.Tensor) -> torch.Tensor:
@@ -64,11 +82,13 @@ class Ops(Protocol):
         *,
         scale: float,
         window: int | None,
+        reads_only: bool = False,
     ) -> torch.Tensor:
         """Tree attention; q [N, H, D], k and v [N, G, D] -> [N, H * D] in the model's dtype.
 
         A row sees the trunk keys at its own position and before, its ancestors and itself; with a
-        window W only keys whose position is greater than its own minus W. float32 inside.
+        window W only keys whose position is greater than its own minus W. float32 inside. With
+        `reads_only` q holds the R read rows alone, and so does the result.
         """
         ...
 

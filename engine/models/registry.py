@@ -1,0 +1,57 @@
+"""Which families are served, and how a model of one is built. Knows no file format and no device."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+
+from spinf_serve.engine.kernels.ops import Layout, Ops
+from spinf_serve.engine.models.gemma import Gemma3Model
+from spinf_serve.engine.models.llama import LlamaModel
+from spinf_serve.engine.models.spec import Checkpoint, ModelSpec
+from spinf_serve.engine.tree.plan import Pass
+from spinf_serve.packs.errors import Unusable
+
+
+class Model(Protocol):
+    """A loaded model. R read rows, C hidden size."""
+
+    spec: ModelSpec
+    ops: Ops
+
+    def layout(self, plan: Pass) -> Layout:
+        """A pass made ready for `forward`."""
+        ...
+
+    def forward(self, layout: Layout) -> torch.Tensor:
+        """Hidden states of the pass's read rows after the final norm, [R, C]."""
+        ...
+
+    def read(
+        self, hidden: torch.Tensor, column_start: torch.Tensor, columns: torch.Tensor
+    ) -> torch.Tensor:
+        """Natural log-probabilities of the wanted columns, [columns] float32.
+
+        Columns of read row r are `columns[column_start[r] : column_start[r + 1]]`; a layout holds
+        both for its pass.
+        """
+        ...
+
+
+FAMILIES: dict[str, Callable[[ModelSpec, Checkpoint, Ops], Model]] = {
+    "llama": LlamaModel,
+    "gemma3": Gemma3Model,
+}
+
+
+def build(spec: ModelSpec, checkpoint: Checkpoint, ops: Ops) -> Model:
+    """Loads a model's weights.
+
+    Raises `Unusable` when the family is unknown, lacks something that the spec asks for, or when
+    the checkpoint does not hold exactly the tensors of such a model.
+    """
+    family = FAMILIES.get(spec.family)
+    if family is None:
+        known = ", ".join(sorted(FAMILIES))
+        raise Unusable(f"model family {spec.family!r} is not served; known families: {known}")
+    return family(spec, checkpoint, ops)

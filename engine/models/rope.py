@@ -1,0 +1,66 @@
+"""Rotary tables: cos and sin of position times frequency, for the scalings a spec may ask for."""
+
+import math
+from collections.abc import Iterable
+
+import torch
+
+from spinf_serve.engine.models.spec import LayerSpec, Rope
+
+BLOCK = 1024
+"""Positions added to a table at a time: always the same call, so always the same values."""
+
+
+def frequencies(rope: Rope, head_dim: int) -> torch.Tensor:
+    """[D/2] float32 radians per position of each pair."""
+    exponents = torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim
+    base = 1.0 / (rope.theta**exponents)
+    if rope.kind == "default":
+        return base
+    if rope.kind == "linear":
+        return base / rope.factor
+    return _blended(base, rope)
+
+
+def _blended(base: torch.Tensor, rope: Rope) -> torch.Tensor:
+    """llama3: long wavelengths divided by the factor, short ones kept, a linear blend between."""
+    turns = rope.original_context * base / (2 * math.pi)
+    kept = (turns - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor)
+    kept = kept.clamp(0, 1)
+    return (1 - kept) * base / rope.factor + kept * base
+
+
+class RopeTable:
+    """cos and sin by position, [positions, D/2] float32; grows with the longest position asked."""
+
+    def __init__(self, rope: Rope, head_dim: int, device: torch.device) -> None:
+        self._frequencies = frequencies(rope, head_dim).double()
+        self._cos = torch.empty(0, head_dim // 2, device=device)
+        self._sin = torch.empty(0, head_dim // 2, device=device)
+
+    def rows(self, positions: torch.Tensor, longest: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """cos and sin, [N, D/2] each, of [N] positions that are all below `longest`."""
+        while len(self._cos) < longest:
+            self._grow()
+        return self._cos[positions], self._sin[positions]
+
+    def _grow(self) -> None:
+        """One block more. Angles are made in float64: a float32 angle of a far position is coarse."""
+        start = len(self._cos)
+        steps = torch.arange(start, start + BLOCK, dtype=torch.float64)
+        angles = torch.outer(steps, self._frequencies)
+        self._cos = torch.cat((self._cos, angles.cos().to(self._cos)))
+        self._sin = torch.cat((self._sin, angles.sin().to(self._sin)))
+
+
+class RopeTables:
+    """One table for each rotary embedding that the layers use."""
+
+    def __init__(self, layers: Iterable[LayerSpec], device: torch.device) -> None:
+        self._tables = {x.rope: RopeTable(x.rope, x.head_dim, device) for x in layers}
+
+    def rows(
+        self, positions: torch.Tensor, longest: int
+    ) -> dict[Rope, tuple[torch.Tensor, torch.Tensor]]:
+        """cos and sin, [N, D/2] each, by rotary embedding."""
+        return {rope: table.rows(positions, longest) for rope, table in self._tables.items()}

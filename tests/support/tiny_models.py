@@ -1,0 +1,213 @@
+"""Tiny random models of each family: made with transformers, weights filled by a rule per name.
+
+Nothing is stored: a tensor's values follow from its name, so every process makes the same model.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from spinf_serve.engine.models.spec import LayerSpec, ModelSpec, Rope
+from spinf_serve.packs.errors import Unusable
+
+PROMPT = [2, 16, 26, 50, 88, 140, 206, 286, 90, 198, 30, 166]
+PROMPT += [26, 190, 78, 270, 186, 116, 60, 18, 280, 266, 266, 280]
+
+
+@dataclass(frozen=True)
+class TinyModel:
+    """A reference model, what our engine calls it, and its last logits on `PROMPT`.
+
+    Attributes:
+        reference: the transformers model, float32, eager attention.
+        spec: the same model as our families take it.
+        golden: first logits of the last position, as found once with transformers 5.24.
+    """
+
+    reference: Any
+    spec: ModelSpec
+    golden: tuple[float, ...]
+
+    @property
+    def checkpoint(self) -> "StateCheckpoint":
+        """The model's weights as a checkpoint."""
+        return StateCheckpoint(self.reference.state_dict(), tied=self.spec.tied)
+
+
+class StateCheckpoint:
+    """A `Checkpoint` over tensors in memory."""
+
+    def __init__(self, state: dict[str, torch.Tensor], *, tied: bool) -> None:
+        self.state = {n: t for n, t in state.items() if not (tied and n == "lm_head.weight")}
+
+    def names(self) -> frozenset[str]:
+        return frozenset(self.state)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return tuple(self._found(name).shape)
+
+    def read_into(self, name: str, out: torch.Tensor) -> None:
+        found = self._found(name)
+        if found.shape != out.shape:
+            raise Unusable(f"{name} has shape {tuple(found.shape)}, expected {tuple(out.shape)}")
+        out.copy_(found)
+
+    def _found(self, name: str) -> torch.Tensor:
+        if name not in self.state:
+            raise Unusable(f"the checkpoint has no tensor {name}")
+        return self.state[name]
+
+
+def fill(state: dict[str, torch.Tensor], *, centred_norms: bool) -> None:
+    """Overwrites float tensors by the rule: a generator for each, seeded by its name."""
+    for name, tensor in sorted(state.items()):
+        seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
+        drawn = torch.randn(tensor.shape, generator=torch.Generator().manual_seed(seed))
+        if "norm" in name:
+            drawn = 0.1 * drawn + (0.0 if centred_norms else 1.0)
+        elif name.endswith("bias"):
+            drawn = 0.1 * drawn
+        elif "embed_tokens" in name:
+            drawn = 0.5 * drawn
+        else:
+            drawn = drawn * (1.0 / (tensor.shape[1] ** 0.5))
+        tensor.copy_(drawn)
+
+
+def tiny(name: str) -> TinyModel:
+    """One of `TINY`, built afresh."""
+    spec, own, golden = TINY[name]
+    config = AutoConfig.for_model(
+        own["model_type"],
+        vocab_size=spec.vocab,
+        hidden_size=spec.hidden,
+        intermediate_size=spec.intermediate,
+        num_hidden_layers=len(spec.layers),
+        num_attention_heads=spec.heads,
+        num_key_value_heads=spec.layers[0].kv_heads,
+        head_dim=spec.layers[0].head_dim,
+        rms_norm_eps=spec.norm_eps,
+        tie_word_embeddings=spec.tied,
+        max_position_embeddings=spec.context,
+        **{key: value for key, value in own.items() if key != "model_type"},
+    )
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
+    with torch.no_grad():
+        fill(model.state_dict(), centred_norms=spec.family == "gemma3")
+    model.tie_weights()
+    return TinyModel(model, spec, golden)
+
+
+def _llama(rope: Rope, *, heads: int, kv_heads: int, head_dim: int, hidden: int, tied: bool):
+    layer = LayerSpec(window=None, rope=rope, kv_heads=kv_heads, head_dim=head_dim)
+    return ModelSpec(
+        family="llama",
+        hidden=hidden,
+        intermediate=128,
+        vocab=320,
+        heads=heads,
+        layers=(layer,) * 3,
+        norm_eps=1e-5,
+        attention_scale=head_dim**-0.5,
+        tied=tied,
+        context=1024,
+    )
+
+
+def _gemma3(full: Rope, is_full: tuple[bool, ...], *, heads, kv_heads, head_dim, scalar):
+    local = Rope("default", 10_000.0)
+    layers = (
+        LayerSpec(None if x else 8, full if x else local, kv_heads, head_dim) for x in is_full
+    )
+    return ModelSpec(
+        family="gemma3",
+        hidden=48,
+        intermediate=96,
+        vocab=320,
+        heads=heads,
+        layers=tuple(layers),
+        norm_eps=1e-6,
+        attention_scale=scalar**-0.5,
+        tied=True,
+        context=1024,
+    )
+
+
+_SCALED = Rope("llama3", 500_000.0, 8.0, 1.0, 4.0, 64)
+_SLIDING = {"rope_type": "default", "rope_theta": 10_000.0}
+_GEMMA = {
+    "model_type": "gemma3_text",
+    "sliding_window": 8,
+    "hidden_activation": "gelu_pytorch_tanh",
+}
+TINY: dict[str, tuple[ModelSpec, dict[str, Any], tuple[float, ...]]] = {
+    "llama_tied": (
+        _llama(Rope("default", 100_000.0), heads=5, kv_heads=1, head_dim=12, hidden=60, tied=True),
+        {
+            "model_type": "llama",
+            "rope_parameters": {"rope_type": "default", "rope_theta": 100_000.0},
+        },
+        (-1.703922, 2.045861, -4.055276, -1.372756, 1.255568, -4.649283, 6.364483, -0.194336),
+    ),
+    "llama_scaled_untied": (
+        _llama(_SCALED, heads=4, kv_heads=2, head_dim=16, hidden=64, tied=False),
+        {
+            "model_type": "llama",
+            "rope_parameters": {
+                "rope_type": "llama3",
+                "rope_theta": 500_000.0,
+                "factor": 8.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 64,
+            },
+        },
+        (-0.743798, -0.212057, 0.871948, 3.220733, 1.129143, 0.224832, -0.2304, 0.182125),
+    ),
+    "gemma3": (
+        _gemma3(
+            Rope("default", 1_000_000.0),
+            (False, False, True, False, False, True),
+            heads=3,
+            kv_heads=1,
+            head_dim=24,
+            scalar=24,
+        ),
+        {
+            **_GEMMA,
+            "query_pre_attn_scalar": 24,
+            "layer_types": ["sliding_attention", "sliding_attention", "full_attention"] * 2,
+            "rope_parameters": {
+                "full_attention": {"rope_type": "default", "rope_theta": 1_000_000.0},
+                "sliding_attention": _SLIDING,
+            },
+        },
+        (-4.849117, -1.506934, 6.945469, 1.067845, 1.656286, 5.417805, -0.428039, 0.921406),
+    ),
+    "gemma3_linear_rope": (
+        _gemma3(
+            Rope("linear", 1_000_000.0, 8.0),
+            (False,) * 5 + (True,),
+            heads=4,
+            kv_heads=2,
+            head_dim=16,
+            scalar=12,
+        ),
+        {
+            **_GEMMA,
+            "query_pre_attn_scalar": 12,
+            "rope_parameters": {
+                "full_attention": {
+                    "rope_type": "linear",
+                    "factor": 8.0,
+                    "rope_theta": 1_000_000.0,
+                },
+                "sliding_attention": _SLIDING,
+            },
+        },
+        (-8.772776, -1.839348, 5.208642, 0.072598, -1.17988, 6.363708, -2.256521, 5.152381),
+    ),
+}

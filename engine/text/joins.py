@@ -232,26 +232,29 @@ def _ending(
 def _compile_ending(tokenizer: Tokenizer, stretch: str, spelled: SpelledOptions) -> _Ending:
     """Join one stretch with the options.
 
-    The options as given decide what the path keeps. Another spelling counts if it moves nothing: it
-    is one token behind the stretch as it is alone, or one token behind what the path keeps.
+    The options as given decide what the path keeps. Another spelling counts if it moves nothing and
+    is one token: alone and behind the stretch, or, where an option as given merges with the
+    stretch's end, behind what the path keeps.
     """
-    others = [other for more in spelled.others for other in more]
-    base, joints = _joint(tokenizer, stretch, [*spelled.given, *others])
-    given, rest = joints[: len(spelled.given)], iter(joints[len(spelled.given) :])
-    kept = min(min(_common(base, joint), len(joint) - 1) for joint in given)
+    base, joints = _joint(tokenizer, stretch, spelled.given)
+    kept = min(min(_common(base, joint), len(joint) - 1) for joint in joints)
     if kept < 0:
         raise AssertionError("a tokenizer gave no token for a text with an option in it")
-    paths = _paths_of_given(spelled, [joint[kept:] for joint in given])
-    claimed = {path for [path] in paths}
-    for index, more in enumerate(spelled.others):
+    merges = kept < len(base)
+    others = [
+        [other for other in more if merges or len(other.tokens) == 1] for more in spelled.others
+    ]
+    _, rest = _joint(tokenizer, stretch, [other for more in others for other in more])
+    joint_of = iter(rest)
+    found: list[list[TokenPath]] = []
+    for more in others:
+        found.append([])
         for other in more:
-            joint = next(rest)
-            path = joint[kept:]
-            one_token = len(path) == 1 and joint[:kept] == base[:kept]
-            if (one_token or joint == base + other.tokens) and path not in claimed:
-                claimed.add(path)
-                paths[index].append(path)
-    options = tuple(tuple(of_option) for of_option in paths)
+            joint = next(joint_of)
+            alone = len(other.tokens) == 1 and joint == base + other.tokens
+            if alone or (len(joint) == kept + 1 and joint[:kept] == base[:kept]):
+                found[-1].append(joint[kept:])
+    options = _option_paths(spelled, [joint[kept:] for joint in joints], found)
     return _Ending(base, base[:kept], options, _is_single_read(options))
 
 
@@ -272,33 +275,41 @@ def _joint(
     return base, joints
 
 
-def _paths_of_given(spelled: SpelledOptions, paths: Sequence[TokenPath]) -> list[list[TokenPath]]:
-    """The options as given, one path each: they always count, before any other spelling."""
+def _option_paths(
+    spelled: SpelledOptions, given: Sequence[TokenPath], others: Sequence[Sequence[TokenPath]]
+) -> OptionPaths:
+    """The token paths of each option; none counts twice.
+
+    Options as given always count, before any other spelling; then an earlier option's come first.
+    """
     first: dict[TokenPath, int] = {}
-    for index, path in enumerate(paths):
-        other = first.setdefault(path, index)
-        if other != index:
+    for index, path in enumerate(given):
+        same = first.setdefault(path, index)
+        if same != index:
             raise Refused(
                 "duplicate_option",
-                f"options {other} ({spelled.given[other].text!r}) and {index}"
+                f"options {same} ({spelled.given[same].text!r}) and {index}"
                 f" ({spelled.given[index].text!r}) are the same tokens to this model; remove one",
                 f"options.{index}",
             )
-    return [[path] for path in paths]
+    for index, more in enumerate(others):
+        for path in more:
+            first.setdefault(path, index)
+    paths: list[list[TokenPath]] = [[] for _ in given]
+    for path, index in first.items():
+        paths[index].append(path)
+    return tuple(tuple(of_option) for of_option in paths)
 
 
 def _apart(
     tokenizer: Tokenizer, text: str, prompt: PromptTokens, spelled: SpelledOptions
 ) -> PromptTokens:
     """A prompt whose options are tokenised apart from its text."""
-    paths = _paths_of_given(spelled, [given.tokens for given in spelled.given])
-    claimed = {path for [path] in paths}
-    for index, more in enumerate(spelled.others):
-        for other in more:
-            if other.tokens not in claimed:
-                claimed.add(other.tokens)
-                paths[index].append(other.tokens)
-    options = tuple(tuple(of_option) for of_option in paths)
+    options = _option_paths(
+        spelled,
+        [given.tokens for given in spelled.given],
+        [[other.tokens for other in more if len(other.tokens) == 1] for more in spelled.others],
+    )
     return replace(
         prompt,
         path=tuple(tokenizer.encode(text)),

@@ -29,7 +29,7 @@ class SpelledOptions:
 
     Attributes:
         given: each option as the caller wrote it, any number of tokens.
-        others: for each option, its other spellings of exactly one token.
+        others: for each option, its other spellings, of any number of tokens.
         extra_tokens: sum over the options as given of their tokens but one, for usage.
     """
 
@@ -56,12 +56,9 @@ def spell(
         tokens = next(encoded)
         _check_length(f"options.{index}", option, len(tokens), max_option_tokens)
         given.append(Spelling(option, tuple(tokens)))
-    single = []
-    for more in others:
-        spelled = [(text, next(encoded)) for text in more]
-        single.append(tuple(Spelling(text, (ids[0],)) for text, ids in spelled if len(ids) == 1))
+    spelled = [tuple(Spelling(text, tuple(next(encoded))) for text in more) for more in others]
     extra = sum(len(spelling.tokens) - 1 for spelling in given)
-    return SpelledOptions(tuple(given), tuple(single), extra)
+    return SpelledOptions(tuple(given), tuple(spelled), extra)
 
 
 def _others(option: str) -> tuple[str, ...]:

@@ -1,0 +1,102 @@
+"""The tokenizer every supported checkpoint ends up with: byte-pair encoding, always literal.
+
+Wraps the `tokenizers` library. Does not know where vocabulary and merges came from.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import tokenizers
+
+from spinf_serve.engine.loading.borders import SPACE_MARK
+from spinf_serve.packs.errors import Refused
+
+
+class BpeTokenizer:
+    """Implements `spinf_serve.engine.text.tokenizer.Tokenizer`.
+
+    The vocabulary given to the library holds no control token, so no text can become one.
+    """
+
+    def __init__(
+        self,
+        inner: tokenizers.Tokenizer,
+        pieces: Sequence[bytes],
+        *,
+        bos_id: int | None,
+        control_ids: frozenset[int],
+        borders: frozenset[str],
+        marks_spaces: bool,
+        keeps_bytes: bool,
+    ) -> None:
+        """Args:
+        inner: without control tokens, without post-processing.
+        pieces: the bytes of every token id; empty for control tokens.
+        bos_id: see the protocol.
+        control_ids: see the protocol.
+        borders: characters that `breaks_before` claims; see `spinf_serve.engine.loading.borders`.
+        marks_spaces: the vocabulary writes a space as `SPACE_MARK`, so the two are one character.
+        keeps_bytes: the pieces of a text's tokens, one after the other, are the text's bytes.
+        """
+        self.vocab_size = len(pieces)
+        self.bos_id = bos_id
+        self.control_ids = control_ids
+        self._inner = inner
+        self._pieces = tuple(pieces)
+        self._lengths = np.fromiter((len(piece) for piece in pieces), np.int64, len(pieces))
+        self._borders = borders
+        self._marks_spaces = marks_spaces
+        self._keeps_bytes = keeps_bytes
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a text, without bos. Raises `Refused` for text that is not valid Unicode."""
+        ids: list[int] = self._encoding(text).ids
+        return ids
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """`[encode(t) for t in texts]`, faster."""
+        # The library's own batch call starts threads.
+        return [self._encoding(text).ids for text in texts]
+
+    def encode_with_ends(self, text: str) -> tuple[list[int], list[int]]:
+        """Token ids, and for each token the character offset behind its last character."""
+        encoding = self._encoding(text)
+        ids: list[int] = encoding.ids
+        if not self._keeps_bytes:
+            return ids, [end for _, end in encoding.offsets]
+        ends = np.cumsum(self._lengths[ids])
+        if not text.isascii():
+            data = np.frombuffer(self._normal(text).encode(), np.uint8)
+            started = np.cumsum((data & 0xC0) != 0x80)
+            ends = started[ends - 1]
+        return ids, ends.tolist()
+
+    def breaks_before(self, char: str) -> bool:
+        """Whether a token border always stands between a non-space character and this character."""
+        return char in self._borders
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """The bytes a token stands for; empty for control tokens."""
+        return self._pieces[token_id]
+
+    def _normal(self, text: str) -> str:
+        return text.replace(SPACE_MARK, " ") if self._marks_spaces else text
+
+    def _encoding(self, text: str) -> tokenizers.Encoding:
+        try:
+            return self._inner.encode(self._normal(text), add_special_tokens=False)
+        except TypeError:
+            # What the library says of text that has no UTF-8 form.
+            raise _no_unicode(text) from None
+
+
+def _no_unicode(text: str) -> Exception:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return Refused(
+            "invalid_field",
+            f"the text is not valid Unicode: half a surrogate pair, "
+            f"U+{ord(text[error.start]):04X}, at character {error.start}; remove it",
+        )
+    return AssertionError("the tokenizer refused a valid text")

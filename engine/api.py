@@ -7,13 +7,14 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
 
 from spinf_serve.engine.config import EngineConfig
-from spinf_serve.engine.fingerprint import Fingerprint
+from spinf_serve.engine.fingerprint import Fingerprint, cpu_fingerprint
 from spinf_serve.engine.models.served import ServedModel
 from spinf_serve.engine.scoring.job import FloorRead, Job, answer, compile_job, floor_read
 from spinf_serve.engine.scoring.question_set import Compiler, LruCache, PromptKey
@@ -292,3 +293,49 @@ class Engine:
         for job in failed:
             self.cancel(job)
         return [(job, Fault(message, "content")) for job in failed]
+
+
+def open_engine(
+    config: EngineConfig, limits: Limits, say: Callable[[str], None] | None = None
+) -> Engine:
+    """Finds and loads a model, and makes an engine of it.
+
+    Args:
+        config: the model and how to run it.
+        limits: what `compile` refuses.
+        say: gets a line at each step that may take a while.
+
+    Raises:
+        Unusable: the model cannot be found, read or run; one line with the remedy.
+    """
+    # torch is loaded here and not with the module: the server imports this file at once.
+    import torch
+
+    from spinf_serve.engine.forward import ModelForward
+    from spinf_serve.engine.kernels.cpu import CpuOps
+    from spinf_serve.engine.loading.open import open_checkpoint
+    from spinf_serve.engine.models.registry import build
+
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    tell = say or logger.info
+    tell(f"opening model {config.model}")
+    opened = open_checkpoint(config.model, offline=config.offline)
+    with ThreadPoolExecutor(1) as beside:
+        # Reading and hashing the file take about as long; hashing needs no interpreter lock.
+        digest = beside.submit(opened.digest)
+        tell(f"reading weights of {opened.served.id} as {config.dtype}")
+        ops = CpuOps(getattr(torch, config.dtype))
+        model = build(opened.spec, opened.checkpoint, ops)
+        fingerprint = cpu_fingerprint(
+            digest.result(), config.dtype, torch.backends.cpu.get_cpu_capability()
+        )
+    return Engine(
+        served=opened.served,
+        tokenizer=opened.tokenizer,
+        forward=ModelForward(model, ops),
+        fingerprint=fingerprint,
+        config=config,
+        limits=limits,
+        context_tokens=opened.spec.context,
+    )

@@ -5,7 +5,7 @@ read the last position only (no logits of other rows), use sdpa attention, and r
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 
@@ -15,16 +15,13 @@ from spinf_serve.engine.text.tokenizer import Tokenizer
 from spinf_serve.engine.work import Work
 from spinf_serve.packs.errors import Unusable
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
 
 class TransformersReference:
     """A transformers model that holds the weights of an opened checkpoint."""
 
     def __init__(self, opened: OpenedModel, dtype: torch.dtype) -> None:
         self._tokenizer = opened.tokenizer
-        self._model = _loaded(opened, dtype)
+        self._model: Any = _loaded(opened, dtype)
 
     @torch.inference_mode()
     def one_by_one(self, work: Work) -> torch.Tensor:
@@ -77,7 +74,7 @@ def _start(tokenizer: Tokenizer) -> list[int]:
     return [] if tokenizer.bos_id is None else [tokenizer.bos_id]
 
 
-def _loaded(opened: OpenedModel, dtype: torch.dtype) -> "PreTrainedModel":
+def _loaded(opened: OpenedModel, dtype: torch.dtype) -> Any:
     try:
         from transformers import LlamaConfig, LlamaForCausalLM
     except ImportError as missing:
@@ -99,9 +96,9 @@ def _loaded(opened: OpenedModel, dtype: torch.dtype) -> "PreTrainedModel":
         max_position_embeddings=spec.context,
         rope_parameters=_rope_parameters(spec),
         tie_word_embeddings=spec.tied,
-        attn_implementation="sdpa",
     )
-    model = LlamaForCausalLM(config).to(dtype).eval()
+    model: Any = LlamaForCausalLM._from_config(config, attn_implementation="sdpa", dtype=dtype)
+    model.eval()
     with torch.no_grad():
         for name, tensor in model.state_dict().items():
             if not (spec.tied and name == "lm_head.weight"):

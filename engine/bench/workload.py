@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from spinf_serve.engine.text.tokenizer import Tokenizer
 from spinf_serve.engine.work import Work
+from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.question import Prompt, Question
 
 OPTIONS = (" yes", " no")
@@ -93,8 +94,10 @@ def _questions(
     owed = 0.0
     for n in range(count):
         opener = next(
-            word for word in openers if tokenizer.encode(f"\n{word}")[newline] not in used
+            (word for word in openers if tokenizer.encode(f"\n{word}")[newline] not in used), None
         )
+        if opener is None:
+            raise Unusable(f"no more than {n} questions without a common first token; ask for less")
         used.add(tokenizer.encode(f"\n{opener}")[newline])
         owed += mean_tokens
         words, source, tokens = [opener], _sentence(draw), 0

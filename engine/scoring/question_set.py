@@ -212,9 +212,9 @@ class Compiler:
         for key, prompt in zip(missing, made, strict=True):
             known[key] = prompt
             self._prompts.put(key, prompt)
-        prompts = [prompt for key in keys if (prompt := known[key]) is not None]
-        for index, prompt in enumerate(prompts):
-            self._check_length(prompt, question, index)
+        prompts = [found for key in keys if (found := known[key]) is not None]
+        for index, found in enumerate(prompts):
+            self._check_length(found, question, index)
         return prompts
 
     def _check_length(self, prompt: PromptTokens, question: Question, index: int) -> None:

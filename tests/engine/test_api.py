@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -47,6 +48,10 @@ def engine_of(
         limits=Limits(**limits),
         context_tokens=context_tokens,
     )
+
+
+def fake(engine: Engine) -> FakeForward:
+    return cast(FakeForward, engine._forward)
 
 
 def ask(
@@ -132,14 +137,14 @@ def test_floors_are_read_once_and_kept():
     engine = engine_of(token_budget=10_000)
     asked = (ask("a", "\nx:"), ask("b", "\ny:"))
     first = engine.run([Work("some words here", asked), Work("other words", asked)])
-    rows = sum(engine._forward.rows)
+    rows = sum(fake(engine).rows)
     again = engine.run([Work("some words here", (ask("a", "\nx:"), ask("c", "\nz:")))])
     assert answer_bits(again[0])[0] == answer_bits(first[0])[0]
     content_rows = [result.counts.packed_tokens for result in first + again]
     # bos, newline, letter, colon, space, y, e, n: the last letter of an option is read, not fed.
     floors_of_first, floors_of_second = 2 + 2 * 6, 2 + 6
     assert rows == sum(content_rows[:2]) + floors_of_first
-    assert sum(engine._forward.rows) == sum(content_rows) + floors_of_first + floors_of_second
+    assert sum(fake(engine).rows) == sum(content_rows) + floors_of_first + floors_of_second
 
 
 def test_floors_that_left_the_cache_are_read_again():
@@ -163,12 +168,12 @@ def test_placeholder_names_belong_to_the_work_that_gave_them():
 
 def test_a_nan_fails_its_own_work_only():
     engine = engine_of()
-    engine._forward.nan_tokens = {ord("#")}
+    fake(engine).nan_tokens = {ord("#")}
     asked = (ask("q", "\nx:"),)
     jobs = [engine.compile(Work(text, asked)) for text in ("clean words", "a # here", "clean too")]
     for job in jobs:
         engine.submit(job)
-    outcomes = {}
+    outcomes: dict[int, Any] = {}
     while engine.pending:
         outcomes |= {id(job): outcome for job, outcome in engine.step()}
     kinds = [type(outcomes[id(job)]).__name__ for job in jobs]
@@ -179,19 +184,19 @@ def test_a_nan_fails_its_own_work_only():
 
 def test_a_nan_floor_is_not_kept():
     engine = engine_of()
-    engine._forward.nan_tokens = {ord("x")}
+    fake(engine).nan_tokens = {ord("x")}
     with pytest.raises(Fault, match="empty content"):
         engine.run([Work("words", (ask("q", "\nx:"),))])
-    engine._forward.nan_tokens = set()
+    fake(engine).nan_tokens = set()
     assert engine.run([Work("words", (ask("q", "\nx:"),))])
 
 
 def test_a_failing_forward_fails_what_lay_in_the_pass_and_nothing_behind_it():
     engine = engine_of(token_budget=10_000)
-    engine._forward.broken = True
+    fake(engine).broken = True
     with pytest.raises(Fault, match="MemoryError"):
         engine.run([Work("words", (ask("q", "\nx:"),))])
-    engine._forward.broken = False
+    fake(engine).broken = False
     assert engine.pending == 0
     assert engine.run([Work("words", (ask("q", "\nx:"),))])
 
@@ -209,7 +214,7 @@ def test_a_cancelled_work_is_not_answered_and_keeps_nothing():
     while engine.pending:
         outcomes += engine.step()
     assert [job for job, _ in outcomes] == [jobs[1]]
-    assert not engine._forward.kept
+    assert not fake(engine).kept
 
 
 @pytest.mark.parametrize(

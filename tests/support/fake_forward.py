@@ -15,7 +15,8 @@ def next_logprobs(tokens: Sequence[int], vocab: int) -> np.ndarray:
     """[vocab] float32 log-probabilities of the token behind `tokens`."""
     seed = zlib.crc32(np.asarray(tokens, np.int64).tobytes())
     logits = np.random.default_rng(seed).normal(size=vocab) * 3
-    return (logits - np.logaddexp.reduce(logits)).astype(np.float32)
+    logprobs: np.ndarray = (logits - np.logaddexp.reduce(logits)).astype(np.float32)
+    return logprobs
 
 
 class FakeForward:

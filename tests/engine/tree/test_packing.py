@@ -57,7 +57,7 @@ def test_every_column_comes_back_where_it_belongs(specs, budget):
 def test_rows_spell_the_trees(specs, budget):
     made = [make(key, *spec) for key, spec in enumerate(specs)]
     trunk_seen = {tree.key: 0 for tree in made}
-    spelled = {tree.key: [] for tree in made}
+    spelled: dict[int, list[tuple[int, ...]]] = {tree.key: [] for tree in made}
     for packed in all_passes(made, budget):
         plan = packed.plan
         row = 0

@@ -1,0 +1,39 @@
+"""The doctor's checks see an impure forward, and pass a pure one."""
+
+import numpy as np
+import pytest
+
+from spinf_serve.engine.bench.checks import invariance_checks
+from spinf_serve.engine.bench.doctor import works_of_many_lengths
+from tests.engine.test_api import engine_of, fake
+
+
+def checks_of(engine):
+    works = works_of_many_lengths(engine.tokenizer, lengths=(0, 1, 3, 30), questions=3)
+    return {one.name: one.passed for one in invariance_checks(engine, works)}
+
+
+def test_a_pure_forward_passes_every_check():
+    found = checks_of(engine_of(token_budget=300))
+    assert len(found) >= 6
+    assert all(found.values())
+
+
+@pytest.mark.parametrize(
+    ("seen", "failing"),
+    [
+        (lambda plan: len(plan.tokens), {"each content alone", "each question alone"}),
+        (lambda plan: int(plan.tokens[0]), {"contents in reverse order"}),
+    ],
+)
+def test_a_forward_that_sees_its_company_is_caught(seen, failing, monkeypatch):
+    engine = engine_of(token_budget=300)
+    pure = fake(engine).run
+
+    def impure(packed):
+        columns, seconds = pure(packed)
+        return columns + np.float32(1e-6) * np.float32(seen(packed.plan)), seconds
+
+    monkeypatch.setattr(fake(engine), "run", impure)
+    found = checks_of(engine)
+    assert not any(found[name] for name in failing)

@@ -21,8 +21,9 @@ VERIFIED_TAIL_CHARS = 32
 _TRIED_BORDERS = 16
 _TRIED_LEFT_SIDES = 4
 
-# In reversed text: a whitespace character whose left neighbour in the text is none.
-_BORDER_REVERSED = re.compile(r"(\s)(?=\S)")
+# In reversed text: a whitespace character whose left neighbour in the text is none. Some
+# vocabularies write a space as U+2581, and to them the two are one character.
+_BORDER_REVERSED = re.compile("(\\s)(?=[^\\s\u2581])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,17 @@ def last_border(tokenizer: Tokenizer, text: str) -> int:
         if tokenizer.breaks_before(match.group(1)):
             return len(text) - match.end()
     return 0
+
+
+def border_before(tokenizer: Tokenizer, text: str, first: str) -> bool:
+    """Whether a token border is proven between a text and a continuation that begins with `first`.
+
+    An empty text joins anything; nothing is proven for an empty `first`.
+    """
+    if not text:
+        return True
+    open_end = text[-1].isspace() or text[-1] == "\u2581"
+    return bool(first) and not open_end and tokenizer.breaks_before(first)
 
 
 def _made(

@@ -11,7 +11,7 @@ only where the content's end and the template's beginning might merge.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from spinf_serve.engine.text.cut import Cut, last_border
+from spinf_serve.engine.text.cut import Cut, border_before, last_border
 from spinf_serve.engine.text.spellings import SpelledOptions, Spelling, spell
 from spinf_serve.engine.text.tokenizer import Tokenizer
 from spinf_serve.packs.errors import Refused
@@ -109,7 +109,7 @@ def compile_prompts(
                 ending.single_read,
                 True,
                 border,
-                len(ending.kept) if border else 0,
+                len(ending.kept),
             )
         )
     return made
@@ -117,11 +117,7 @@ def compile_prompts(
 
 def joins_cleanly(tokenizer: Tokenizer, cut: Cut, prompt_text: str) -> bool:
     """Whether a token border between this content and this prompt is proven."""
-    if not cut.tail:
-        return True
-    return bool(
-        prompt_text and not cut.tail[-1].isspace() and tokenizer.breaks_before(prompt_text[0])
-    )
+    return border_before(tokenizer, cut.tail, prompt_text[:1])
 
 
 def join(
@@ -262,9 +258,8 @@ def _joint(
     tokenizer: Tokenizer, stretch: str, spellings: Sequence[Spelling]
 ) -> tuple[TokenPath, list[TokenPath]]:
     """Tokens of the stretch, and of the stretch with each spelling appended."""
-    after_text = bool(stretch) and not stretch[-1].isspace()
     proven = {
-        first: not stretch or (after_text and tokenizer.breaks_before(first))
+        first: border_before(tokenizer, stretch, first)
         for first in {spelling.text[0] for spelling in spellings}
     }
     texts = [stretch]

@@ -47,8 +47,9 @@ class ByteTokenizer:
     def encode_with_ends(self, text: str) -> tuple[list[int], list[int]]:
         tokens: list[int] = []
         ends: list[int] = []
+        _check(text)
         for index, char in enumerate(text):
-            piece = self.encode(char)
+            piece = char.encode()
             tokens += piece
             ends += [index + 1] * len(piece)
         return tokens, ends

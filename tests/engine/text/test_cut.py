@@ -1,5 +1,3 @@
-import time
-
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -31,19 +29,20 @@ def words(count: int) -> str:
 
 
 class CountingTokenizer(LearnedTokenizer):
-    """Counts the characters it is asked to encode."""
-
-    chars = 0
+    """Counts the texts and the characters it is asked to encode."""
 
     def __init__(self, other: LearnedTokenizer) -> None:
         super().__init__(other._inner, other._proven, other.bos_id is not None)
+        self.texts = 0
+        self.chars = 0
 
     def encode_with_ends(self, text: str) -> tuple[list[int], list[int]]:
+        self.texts += bool(text)
         self.chars += len(text)
         return super().encode_with_ends(text)
 
 
-@settings(max_examples=300)
+@settings(max_examples=120, deadline=None)
 @given(st.sampled_from(TOKENIZERS), texts(), texts(4))
 @example(regex_bpe(), "moved off", "\nNext")
 @example(regex_bpe(), "moved off ", "Next")
@@ -56,7 +55,7 @@ def test_nothing_appended_moves_the_tokens_before_a_short_tail(tokenizer, conten
         assert joint == tokenizer.encode(content + appended)
 
 
-@settings(max_examples=300)
+@settings(max_examples=120, deadline=None)
 @given(st.sampled_from(ALL), texts(30))
 def test_trunk_held_and_tail_are_the_tokens_of_the_content(tokenizer, content):
     made = cut(tokenizer, content)
@@ -69,6 +68,7 @@ def test_trunk_held_and_tail_are_the_tokens_of_the_content(tokenizer, content):
         assert [*made.trunk, *made.stem] == tokenizer.encode(content)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(ALL), st.lists(texts(), max_size=4))
 def test_contents_cut_together_are_cut_as_alone(tokenizer, contents):
     assert cut_all(tokenizer, contents) == [cut(tokenizer, content) for content in contents]
@@ -119,6 +119,7 @@ def test_a_long_run_without_borders_is_cut_inside(tokenizer, run):
     assert VERIFIED_TAIL_CHARS <= len(made.tail) <= 2 * LONGEST_TAIL_CHARS
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="店员说今天不能退货可以x👍", min_size=200, max_size=300), texts(3))
 def test_a_verified_border_holds_for_what_follows(run, appended):
     tokenizer = regex_bpe()
@@ -128,36 +129,51 @@ def test_a_verified_border_holds_for_what_follows(run, appended):
     assert joint == tokenizer.encode(run + appended)
 
 
-class UnsteadyTokenizer(ByteTokenizer):
-    """Proves nothing, and starts every text with a token of its own: no border ever verifies."""
+class MarkingTokenizer(ByteTokenizer):
+    """Proves nothing and puts a token before or behind every text: no border ever verifies."""
 
-    def encode(self, text: str) -> list[int]:
-        return [255, *text.encode()] if text else []
+    def __init__(self, before: list[int], behind: list[int]) -> None:
+        super().__init__()
+        self._before, self._behind = before, behind
 
     def encode_with_ends(self, text: str) -> tuple[list[int], list[int]]:
-        tokens = self.encode(text)
-        return tokens, list(range(len(tokens)))
+        tokens, ends = super().encode_with_ends(text)
+        before, behind = self._before, self._behind
+        return (
+            [*before, *tokens, *behind],
+            [0] * len(before) + ends + [len(text)] * len(behind),
+        )
+
+    def encode(self, text: str) -> list[int]:
+        plain = super().encode(text)
+        return [*self._before, *plain, *self._behind] if text else []
 
     def breaks_before(self, char: str) -> bool:
         return False
 
 
-def test_without_any_border_that_verifies_the_join_is_marked():
-    tokenizer = UnsteadyTokenizer()
+@pytest.mark.parametrize("tokenizer", [MarkingTokenizer([255], []), MarkingTokenizer([], [255])])
+def test_without_any_border_that_verifies_the_join_is_marked(tokenizer):
     made = cut(tokenizer, words(20))
     assert not made.merged
     assert len(made.tail) == VERIFIED_TAIL_CHARS
     assert made.content_tokens == len(tokenizer.encode(words(20)))
+    assert made.tail_tokens == tuple(tokenizer.encode(made.tail))
+
+
+def test_a_border_inside_a_character_is_not_tried():
+    tokenizer = CountingTokenizer(regex_bpe())
+    assert cut(tokenizer, "👍" * 200).merged
+    # The whole run as one side and for its ends, then right and left of the first border.
+    assert tokenizer.texts == 4
 
 
 @pytest.mark.parametrize("unit", ["The lorry moved off. ", "店员说今天不能退货", "x"])
 def test_the_work_grows_linearly(unit):
     tokenizer = CountingTokenizer(regex_bpe())
     content = unit * (60_000 // len(unit))
-    started = time.perf_counter()
     cut(tokenizer, content)
     assert tokenizer.chars <= 3 * len(content)
-    assert time.perf_counter() - started < 2
 
 
 def test_half_an_emoji_is_refused():

@@ -47,7 +47,9 @@ max_options = 100
     }
     for table, title in titles.items():
         text += f"\n## `[{table}]` {title}\n\n"
-        text += "| Key | Flag | Variable | Default | Takes | What it is |\n|---|---|---|---|---|---|\n"
+        text += (
+            "| Key | Flag | Variable | Default | Takes | What it is |\n|---|---|---|---|---|---|\n"
+        )
         for one in settings_of(table):
             default = "not set" if one.default is None else f"`{_shown(one)}`"
             text += (
@@ -59,7 +61,9 @@ max_options = 100
 
 
 def _shown(setting: Setting) -> str:
-    return str(setting.default).lower() if isinstance(setting.default, bool) else str(setting.default)
+    return (
+        str(setting.default).lower() if isinstance(setting.default, bool) else str(setting.default)
+    )
 
 
 def commands() -> str:
@@ -72,7 +76,9 @@ file: [settings.md](settings.md).
 """
     for name, command in _walk("spinf-serve", typer.main.get_command(app)):
         text += f"\n## `{name}`\n\n{command.help.strip()}\n"
-        rows = [_row(parameter) for parameter in command.params if parameter.name != "help"]
+        shown = [parameter for parameter in command.params if parameter.name != "help"]
+        shown.sort(key=lambda parameter: parameter.param_type_name != "argument")
+        rows = [_row(parameter) for parameter in shown]
         if rows:
             text += "\n| | |\n|---|---|\n" + "".join(rows)
     return text
@@ -90,7 +96,9 @@ def _row(parameter: Any) -> str:
     else:
         names = ", ".join([*parameter.opts, *parameter.secondary_opts])
         shown = names if parameter.is_flag else f"{names} {parameter.metavar}"
-    return f"| `{_cell(shown)}` | {_cell(parameter.help)} |\n"
+    # A flag that is off and an option that is not given have no default worth telling.
+    default = f" (default {parameter.default})" if parameter.default else ""
+    return f"| `{_cell(shown)}` | {_cell(parameter.help)}{default} |\n"
 
 
 def error_codes() -> str:

@@ -21,8 +21,9 @@ VERIFIED_TAIL_CHARS = 32
 _TRIED_BORDERS = 16
 _TRIED_LEFT_SIDES = 4
 
-# In reversed text: a whitespace character whose left neighbour in the text is none. Some
+# A whitespace character whose left neighbour is none, in a text and in a reversed one. Some
 # vocabularies write a space as U+2581, and to them the two are one character.
+_BORDER = re.compile("(?<=[^\\s\u2581])\\s")
 _BORDER_REVERSED = re.compile("(\\s)(?=[^\\s\u2581])")
 
 
@@ -94,6 +95,17 @@ def last_border(tokenizer: Tokenizer, text: str) -> int:
     for match in _BORDER_REVERSED.finditer(text[::-1]):
         if tokenizer.breaks_before(match.group(1)):
             return len(text) - match.end()
+    return 0
+
+
+def first_border(tokenizer: Tokenizer, text: str) -> int:
+    """Index of the first whitespace character before which a token border is proven, 0 if none.
+
+    Whatever is put before the text, `encode(text[i:])` stays its end.
+    """
+    for match in _BORDER.finditer(text):
+        if tokenizer.breaks_before(match.group()):
+            return match.start()
     return 0
 
 

@@ -8,10 +8,10 @@ behind the path. So no option is empty, and none is read at a place that its tex
 only where the content's end and the template's beginning might merge.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from spinf_serve.engine.text.cut import Cut, border_before, last_border
+from spinf_serve.engine.text.cut import Cut, border_before, first_border, last_border
 from spinf_serve.engine.text.spellings import SpelledOptions, Spelling, spell
 from spinf_serve.engine.text.tokenizer import Tokenizer
 from spinf_serve.packs.errors import Refused
@@ -34,7 +34,8 @@ class PromptTokens:
         single_read: whether every option is decided by one token.
         merged: False when the options are tokenised apart, because nothing stands before the place
             where they would merge with the template.
-        border: index of the template's character at its last proven token border, 0 without one.
+        border: index of the template's character at its first proven token border, 0 without one;
+            what stands before the template changes no token behind it.
         tokens_behind: how many of the path's tokens stand behind that border.
     """
 
@@ -94,22 +95,27 @@ def compile_prompts(
         return []
     spelled = spell(tokenizer, options, case_insensitive, max_option_tokens)
     borders = [last_border(tokenizer, text) for text in prompt_texts]
-    heads = _encode_heads(tokenizer, prompt_texts, borders)
+    heads = _encode_all(
+        tokenizer, [text[:border] for text, border in zip(prompt_texts, borders, strict=True)]
+    )
+    firsts = [first_border(tokenizer, text) for text in prompt_texts]
+    leads = _encode_beginnings(tokenizer, prompt_texts, firsts)
     endings: dict[str, _Ending] = {}
     made = []
-    for text, border, head in zip(prompt_texts, borders, heads, strict=True):
+    for text, border, head, first in zip(prompt_texts, borders, heads, firsts, strict=True):
         ending = _ending(tokenizer, text[border:], spelled, endings)
         template_tokens = len(head) + len(ending.tokens)
+        path = head + ending.kept
         made.append(
             PromptTokens(
-                head + ending.kept,
+                path,
                 ending.options,
                 template_tokens + spelled.extra_tokens,
                 template_tokens,
                 ending.single_read,
                 True,
-                border,
-                len(ending.kept),
+                first,
+                len(path) - len(leads[text[:first]]),
             )
         )
     return made
@@ -175,44 +181,42 @@ def join_anew(
 
     Right for every content and template; equal to the cheap form wherever `joins_cleanly` holds.
     """
-    texts = [cut.tail + text for text in prompt_texts]
-    borders = [
-        len(cut.tail) + alone.border if alone.border else last_border(tokenizer, text)
-        for alone, text in zip(compiled, texts, strict=True)
-    ]
-    heads = _encode_heads(tokenizer, texts, borders)
-    spelled: SpelledOptions | None = None
+    made = list(compiled)
+    borders = [prompt.border for prompt in compiled]
+    leads = _encode_beginnings(tokenizer, prompt_texts, borders, cut.tail)
+    for index, (text, prompt) in enumerate(zip(prompt_texts, compiled, strict=True)):
+        if prompt.border:
+            behind = prompt.path[len(prompt.path) - prompt.tokens_behind :]
+            path = cut.held + leads[text[: prompt.border]] + behind
+            made[index] = replace(prompt, path=path)
+    whole = [index for index, border in enumerate(borders) if not border]
+    if not whole:
+        return made
+    spelled = spell(tokenizer, options, case_insensitive, max_option_tokens)
     endings: dict[str, _Ending] = {}
-    made = []
-    for text, alone, border, head in zip(texts, compiled, borders, heads, strict=True):
-        before = cut.held + head
-        if alone.border:
-            # The options meet the template behind its own border, which no content moves.
-            rest = alone.path[len(alone.path) - alone.tokens_behind :]
-            made.append(replace(alone, path=before + rest))
-            continue
-        if spelled is None:
-            spelled = spell(tokenizer, options, case_insensitive, max_option_tokens)
+    for index in whole:
+        text = cut.tail + prompt_texts[index]
+        border = last_border(tokenizer, text)
         ending = _ending(tokenizer, text[border:], spelled, endings)
-        prompt = replace(
-            alone,
-            path=before + ending.kept,
+        joined = replace(
+            compiled[index],
+            path=(*cut.held, *tokenizer.encode(text[:border]), *ending.kept),
             options=ending.options,
             single_read=ending.single_read,
         )
-        if text and not prompt.path and tokenizer.bos_id is None:
-            prompt = _apart(tokenizer, text, prompt, spelled)
-        made.append(prompt)
+        if text and not joined.path and tokenizer.bos_id is None:
+            joined = _apart(tokenizer, text, joined, spelled)
+        made[index] = joined
     return made
 
 
-def _encode_heads(
-    tokenizer: Tokenizer, texts: Sequence[str], borders: Sequence[int]
-) -> list[TokenPath]:
-    """Tokens of each text before its border."""
-    return _encode_all(
-        tokenizer, (text[:border] for text, border in zip(texts, borders, strict=True))
-    )
+def _encode_beginnings(
+    tokenizer: Tokenizer, texts: Sequence[str], ends: Sequence[int], before: str = ""
+) -> dict[str, TokenPath]:
+    """The beginnings of texts, each distinct one once -> their tokens with `before` in front."""
+    distinct = list(dict.fromkeys(text[:end] for text, end in zip(texts, ends, strict=True)))
+    encoded = _encode_all(tokenizer, [before + beginning for beginning in distinct])
+    return dict(zip(distinct, encoded, strict=True))
 
 
 def _ending(
@@ -314,8 +318,8 @@ def _apart(
     )
 
 
-def _encode_all(tokenizer: Tokenizer, texts: Iterable[str]) -> list[TokenPath]:
-    return [tuple(tokens) for tokens in tokenizer.encode_batch(list(texts))]
+def _encode_all(tokenizer: Tokenizer, texts: Sequence[str]) -> list[TokenPath]:
+    return [tuple(tokens) for tokens in tokenizer.encode_batch(texts)]
 
 
 def _is_single_read(options: OptionPaths) -> bool:

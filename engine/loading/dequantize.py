@@ -13,8 +13,10 @@ import torch
 from spinf_serve.engine.loading.gguf import TensorType
 from spinf_serve.packs.errors import Unusable
 
-# Weights unpacked at a time: the temporaries of a piece stay in a core's cache.
-PIECE: Final = 1 << 17
+# Weights unpacked at a time. The temporaries of a piece stay in a core's cache, and torch splits no
+# operation of this size over threads: so many short parallel sections take many times as long as
+# one thread when other work keeps a core busy.
+PIECE: Final = 1 << 15
 
 
 def unpack(kind: TensorType, name: str, packed: torch.Tensor, out: torch.Tensor) -> None:

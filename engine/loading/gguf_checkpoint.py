@@ -17,7 +17,7 @@ from spinf_serve.engine.loading.gguf_names import ROPE_FACTORS, hugging_face_nam
 from spinf_serve.packs.errors import Unusable
 
 # Weights read from the file at a time.
-_READ: Final = 8 * PIECE
+_READ: Final = 32 * PIECE
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,8 @@ class GgufCheckpoint:
         stored = torch.empty(heads.shape[2], 2, width)
         for number, head in enumerate(heads):
             read_weights(file, source.entry, number * stored.numel(), stored)
-            head.copy_(stored.transpose(0, 1))
+            for half in (0, 1):
+                head[half].copy_(stored[:, half])
 
 
 def read_weights(file: io.FileIO, entry: TensorEntry, first: int, out: torch.Tensor) -> None:

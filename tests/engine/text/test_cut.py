@@ -6,8 +6,10 @@ from spinf_serve.engine.text.cut import (
     EMPTY_CUT,
     LONGEST_TAIL_CHARS,
     VERIFIED_TAIL_CHARS,
+    border_before,
     cut,
     cut_all,
+    first_border,
     last_border,
 )
 from spinf_serve.packs.errors import Refused
@@ -29,15 +31,13 @@ def words(count: int) -> str:
 
 
 class CountingTokenizer(LearnedTokenizer):
-    """Counts the texts and the characters it is asked to encode."""
+    """Counts the characters it is asked to encode."""
 
     def __init__(self, other: LearnedTokenizer) -> None:
         super().__init__(other._inner, other._proven, other.bos_id is not None)
-        self.texts = 0
         self.chars = 0
 
     def encode_with_ends(self, text: str) -> tuple[list[int], list[int]]:
-        self.texts += bool(text)
         self.chars += len(text)
         return super().encode_with_ends(text)
 
@@ -161,11 +161,32 @@ def test_without_any_border_that_verifies_the_join_is_marked(tokenizer):
     assert made.tail_tokens == tuple(tokenizer.encode(made.tail))
 
 
-def test_a_border_inside_a_character_is_not_tried():
-    tokenizer = CountingTokenizer(regex_bpe())
-    assert cut(tokenizer, "👍" * 200).merged
-    # The whole run as one side and for its ends, then right and left of the first border.
-    assert tokenizer.texts == 4
+class PickyTokenizer(ByteTokenizer):
+    """Bytes; puts a token before every text but those that begin as wanted. Proves nothing."""
+
+    def encode(self, text: str) -> list[int]:
+        plain = super().encode(text)
+        return plain if text.startswith(("T", "店")) else [255, *plain]
+
+    def breaks_before(self, char: str) -> bool:
+        return False
+
+
+def test_only_borders_between_characters_are_tried():
+    # Nine characters of four tokens lie between the first border tried and the one that verifies.
+    made = cut(PickyTokenizer(), "T" * 200 + "店" + "👍" * (VERIFIED_TAIL_CHARS + 9))
+    assert made.merged
+    assert made.tail.startswith("店")
+
+
+def test_a_mark_that_some_vocabularies_write_for_a_space_is_no_border():
+    assert (
+        last_border(ByteTokenizer(), "a\u2581 b") == first_border(ByteTokenizer(), "a\u2581 b") == 0
+    )
+    assert not border_before(ByteTokenizer(), "a\u2581", " ")
+    assert border_before(ByteTokenizer(), "a", " ")
+    assert not border_before(ByteTokenizer(), "a", "")
+    assert border_before(ByteTokenizer(), "", "")
 
 
 @pytest.mark.parametrize("unit", ["The lorry moved off. ", "店员说今天不能退货", "x"])

@@ -18,6 +18,14 @@ def test_case_and_leading_space_vary():
         assert others(option) == wanted - {option}
 
 
+def test_only_the_first_letter_is_capital():
+    cased = {"GO ahead", "go ahead", "Go ahead", "GO AHEAD"}
+    assert others("GO ahead") == (cased | {" " + text for text in cased}) - {
+        "GO ahead",
+        " GO ahead",
+    }
+
+
 def test_every_spelling_comes_with_its_own_tokens():
     [more] = spell(BPE, [" going ahead"], True, 5).others
     assert len(more) == 5

@@ -1,0 +1,154 @@
+"""Builds the app around an engine, and runs it."""
+
+import asyncio
+import copy
+import errno
+import logging
+import os
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.config import LOGGING_CONFIG
+
+from spinf_serve.engine.api import Engine
+from spinf_serve.packs.errors import Unusable
+from spinf_serve.server.auth import Guard
+from spinf_serve.server.border import Border
+from spinf_serve.server.config import ServerConfig
+from spinf_serve.server.routes import chat, health, models, packs, score
+from spinf_serve.server.service import Service
+from spinf_serve.server.worker import Worker
+
+logger = logging.getLogger(__name__)
+
+_LOOPBACK = ("localhost", "::1")
+
+
+def create_app(open_engine: Callable[[], Engine], config: ServerConfig) -> FastAPI:
+    """The app. It answers from its start-up on; scoring answers 503 until the engine is open.
+
+    Args:
+        open_engine: called once, on the thread that then owns the engine.
+    """
+    service = Service(config, Worker(open_engine))
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        service.worker.start()
+        yield
+        await asyncio.to_thread(service.stop)
+
+    # Pages about the API would need the token like everything else; docs/ has them.
+    app = FastAPI(
+        lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
+    )
+    app.state.service = service
+    app.add_middleware(
+        Border,
+        guard=Guard(config.token, config.trusted_token, config.debug),
+        max_body_bytes=config.max_body_bytes,
+    )
+    for module in (score, chat, models, packs, health):
+        app.include_router(module.router)
+    return app
+
+
+def serve(app: FastAPI, config: ServerConfig) -> None:
+    """Serves an app of `create_app` until a signal; requests in work are then answered first.
+
+    Raises:
+        Unusable: the address cannot be listened on, or the engine cannot be opened for a reason
+            that a person must mend.
+    """
+    listening = bind(config.host, config.port)
+    worker = app.state.service.worker
+    told = False
+
+    async def watch() -> None:
+        nonlocal told
+        if isinstance(worker.load_error, Unusable):
+            server.should_exit = True
+        elif not told and worker.ready:
+            told = True
+            _tell_ready(worker)
+
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_config=_log_config(),
+            timeout_keep_alive=config.keepalive_seconds,
+            callback_notify=watch,
+            timeout_notify=0,
+            server_header=False,
+        )
+    )
+    _tell_address(listening, config)
+    try:
+        server.run(sockets=[listening])
+    except KeyboardInterrupt:
+        # uvicorn sends itself the signal again once everything is answered.
+        pass
+    if isinstance(worker.load_error, Unusable):
+        raise worker.load_error
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket on an address. Raises `Unusable` with the remedy when there can be none."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except (OSError, UnicodeError) as fault:
+        raise Unusable(f"--host {host} is no address of this machine: {fault}") from fault
+    sock = socket.socket(family, kind, protocol)
+    if os.name == "posix":
+        # Else a restart waits for connections of the server before; on Windows it means other things.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind(address)
+    except OSError as fault:
+        sock.close()
+        raise Unusable(_why_not(fault, host, port)) from fault
+    return sock
+
+
+def _why_not(fault: OSError, host: str, port: int) -> str:
+    if fault.errno == errno.EADDRINUSE:
+        return f"port {port} of {host} is in use: choose another with --port, or stop what uses it"
+    if fault.errno == errno.EACCES:
+        return f"port {port} needs administrator rights: choose one above 1023 with --port"
+    if fault.errno == errno.EADDRNOTAVAIL:
+        return f"--host {host} is no address of this machine; 127.0.0.1 and 0.0.0.0 always are"
+    return f"cannot listen on {host} port {port}: {fault.strerror}"
+
+
+def _tell_address(listening: socket.socket, config: ServerConfig) -> None:
+    name, port = listening.getsockname()[:2]
+    shown = f"[{name}]" if ":" in name else name
+    logger.info("listening on http://%s:%d; the model is loading", shown, port)
+    if config.token is None and not (name.startswith("127.") or name in _LOOPBACK):
+        logger.warning("anybody who reaches this address may ask: set --token to change that")
+
+
+def _tell_ready(worker: Worker) -> None:
+    engine = worker.engine
+    logger.info(
+        "%s is ready after %.1f s (%s)",
+        engine.served.id,
+        worker.load_seconds,
+        engine.fingerprint.short,
+    )
+    if engine.served.stand_in:
+        logger.warning("%s", engine.served.note)
+
+
+def _log_config() -> dict[str, Any]:
+    """uvicorn's own, with our loggers beside its; requests are logged without bodies or headers."""
+    config = copy.deepcopy(LOGGING_CONFIG)
+    ours = {"handlers": ["default"], "level": "INFO", "propagate": False}
+    config["loggers"]["spinf_serve"] = ours
+    return config

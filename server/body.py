@@ -1,0 +1,37 @@
+"""Request bodies within a limit of bytes."""
+
+from starlette.requests import Request
+
+from spinf_serve.packs.errors import Refused
+
+
+def check_declared(content_length: str | None, limit_bytes: int) -> None:
+    """Refuses a body whose `Content-Length` says that it is too large, before it is read."""
+    digits = content_length or "0"
+    # Python refuses to read integers of thousands of digits, and none of 19 is within a limit.
+    if digits.isdecimal() and (len(digits) > 18 or int(digits) > limit_bytes):
+        raise _too_large(f" of {digits[:32]} bytes", limit_bytes)
+
+
+async def read_body(request: Request, limit_bytes: int) -> bytes:
+    """The whole body.
+
+    Raises:
+        Refused: `body_too_large` as soon as more than `limit_bytes` have come; no more is kept.
+    """
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in request.stream():
+        size += len(piece)
+        if size > limit_bytes:
+            raise _too_large("", limit_bytes)
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _too_large(size: str, limit_bytes: int) -> Refused:
+    return Refused(
+        "body_too_large",
+        f"the request body{size} is over the limit of {limit_bytes} bytes; "
+        "split the request, or start the server with a larger --max-body-bytes",
+    )

@@ -1,0 +1,65 @@
+"""GET /v1/models: one body that OpenAI's, spinf's and TypeSafe's clients can read."""
+
+from dataclasses import asdict
+from datetime import UTC, date, datetime, time
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from spinf_serve.engine.api import Engine
+from spinf_serve.server.service import Service
+from spinf_serve.server.wire.json_text import encode
+
+router = APIRouter()
+
+
+@router.get("/v1/models")
+async def models(request: Request) -> Response:
+    """The served model."""
+    service: Service = request.app.state.service
+    body = models_body(service.worker.engine, service.config.max_body_bytes)
+    return Response(encode(body), media_type="application/json")
+
+
+def models_body(engine: Engine, max_body_bytes: int) -> dict[str, Any]:
+    """`data` is what OpenAI's SDK reads, `models` what the others do."""
+    served = engine.served
+    return {
+        "object": "list",
+        "data": [
+            {
+                "id": served.id,
+                "object": "model",
+                "created": _unix_seconds(served.release_date),
+                "owned_by": "local",
+            }
+        ],
+        "models": [
+            {
+                "id": served.id,
+                "name": served.name,
+                "description": served.description,
+                "release_date": served.release_date,
+                "status": "available",
+                "base_model": served.base_model,
+                "revision": served.revision,
+                "aliases": list(served.aliases),
+                "family": served.family,
+                "capabilities": list(served.capabilities),
+                "media": list(served.media),
+                "limits": asdict(engine.limits) | {"max_body_bytes": max_body_bytes},
+                "features": {"media": [], "extraction": False, "generation": False},
+                "stand_in": served.stand_in,
+                "note": served.note,
+            }
+        ],
+    }
+
+
+def _unix_seconds(release_date: str) -> int:
+    """Midnight of a date in ISO form; 0 when there is none, as for a checkpoint of one's own."""
+    try:
+        day = date.fromisoformat(release_date)
+    except ValueError:
+        return 0
+    return int(datetime.combine(day, time(), UTC).timestamp())

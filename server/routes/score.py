@@ -1,0 +1,32 @@
+"""POST /v1/score."""
+
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request, Response
+
+from spinf_serve.server.body import read_body
+from spinf_serve.server.service import Arrival, Service
+
+router = APIRouter()
+
+
+@router.post("/v1/score")
+async def score(request: Request) -> Response:
+    """Questions about contents, answered."""
+    return await scored(request, chat=False)
+
+
+async def scored(request: Request, chat: bool) -> Response:
+    """The answer to a scoring request, for every route that takes one."""
+    service: Service = request.app.state.service
+    body = await read_body(request, service.config.max_body_bytes)
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    arrival = Arrival(request.state.request_id, request.state.caller, body, gone)
+    answer = await service.score(arrival, chat)
+    # Ids are printable ASCII, but one made from a path may hold anything.
+    served = quote(service.worker.engine.served.id, safe="/:@+,;=()[]!$&' ")
+    return Response(answer, media_type="application/json", headers={"X-Spinf-Model": served})

@@ -1,0 +1,172 @@
+"""From the bytes of a request to the bytes of its answer: the way that all scoring routes share.
+
+Reading, compiling and writing run on threads of their own, so that health checks never wait.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from spinf_serve.engine.api import Engine, Job
+from spinf_serve.server.admission import Admission
+from spinf_serve.server.auth import Caller
+from spinf_serve.server.calls import compile_call, located, usage_of, warnings_of
+from spinf_serve.server.config import ServerConfig
+from spinf_serve.server.wire.json_text import Document, decode
+from spinf_serve.server.wire.spinf import ScoreRequest, read_request
+from spinf_serve.server.wire.spinf_reply import Timing, reply
+from spinf_serve.server.worker import Answered, Failed, Outcome, Worker
+
+_HOST_THREADS = 2
+# Decoding a body of this size takes a fraction of a millisecond, less than handing it over.
+_SMALL_BODY_BYTES = 16 * 1024
+_STOP_SECONDS = 30.0
+
+T = TypeVar("T")
+
+
+class Gone(Exception):
+    """The client closed its connection before the answer was ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A request as it arrived.
+
+    Attributes:
+        request_id: id of its answer.
+        caller: whose it is.
+        body: its bytes.
+        gone: returns when the client has closed the connection.
+    """
+
+    request_id: str
+    caller: Caller
+    body: bytes
+    gone: Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A request that is ready for the engine."""
+
+    request: ScoreRequest
+    jobs: tuple[Job, ...]
+    seconds: float
+
+
+class Service:
+    """What the routes of an app share. Lives from start-up to shutdown.
+
+    Attributes:
+        config: the server's settings.
+        worker: the engine's owner.
+        admission: the slots.
+    """
+
+    def __init__(self, config: ServerConfig, worker: Worker) -> None:
+        self.config = config
+        self.worker = worker
+        self.admission = Admission(config.queue)
+        self._host = ThreadPoolExecutor(_HOST_THREADS, thread_name_prefix="host")
+
+    def stop(self) -> None:
+        """Ends the threads when everything in work is answered."""
+        self.worker.stop(_STOP_SECONDS)
+        self._host.shutdown()
+
+    async def score(self, arrival: Arrival, chat: bool) -> bytes:
+        """The answer to a body of /v1/score or of its chat alias.
+
+        Raises:
+            SpinfError: the request is refused, cannot be taken now, or failed.
+            Gone: nobody waits for the answer any more.
+        """
+        start = time.perf_counter()
+        created = int(time.time())
+        if len(arrival.body) <= _SMALL_BODY_BYTES:
+            document = decode(arrival.body)
+        else:
+            document = await self._on_host(lambda: decode(arrival.body))
+        engine = self.worker.engine
+        with self.admission.slot():
+            prepared = await self._on_host(lambda: _prepare(document, engine, arrival.caller, chat))
+            outcome = await self._outcome(prepared.jobs, arrival.gone)
+            if isinstance(outcome, Failed):
+                raise located(outcome.error, prepared.request.call.inputs[outcome.index])
+            return await self._on_host(
+                lambda: _written(prepared, outcome, engine, arrival, created, start)
+            )
+
+    async def _on_host(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._host, work)
+
+    async def _outcome(self, jobs: tuple[Job, ...], gone: Callable[[], Awaitable[None]]) -> Outcome:
+        """What the engine made of works; drops them when the client goes away."""
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[Outcome] = loop.create_future()
+
+        def settle(value: Outcome) -> None:
+            if not outcome.done():
+                outcome.set_result(value)
+
+        ticket = self.worker.ask(jobs, lambda value: _call_soon(loop, settle, value))
+        leaving = asyncio.ensure_future(gone())
+        try:
+            waiting: set[asyncio.Future[Any]] = {outcome, leaving}
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            if not outcome.done():
+                outcome.cancel()
+                self.worker.cancel(ticket)
+        if outcome.cancelled():
+            raise Gone
+        return outcome.result()
+
+
+def _call_soon(
+    loop: asyncio.AbstractEventLoop, function: Callable[[Outcome], None], value: Outcome
+) -> None:
+    # After a shutdown that could not wait, the loop is gone and nobody waits for the outcome.
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(function, value)
+
+
+def _prepare(document: Document, engine: Engine, caller: Caller, chat: bool) -> _Prepared:
+    start = time.perf_counter()
+    request = read_request(document, engine, caller, chat)
+    jobs = compile_call(engine, request.call)
+    return _Prepared(request, jobs, time.perf_counter() - start)
+
+
+def _written(
+    prepared: _Prepared,
+    answered: Answered,
+    engine: Engine,
+    arrival: Arrival,
+    created: int,
+    start: float,
+) -> bytes:
+    request, results = prepared.request, answered.results
+    timing = Timing(
+        wall=1e3 * (time.perf_counter() - start),
+        queue=1e3 * answered.queue_seconds,
+        compile=1e3 * prepared.seconds,
+        score=1e3 * answered.score_seconds,
+        busy=1e3 * answered.busy_seconds,
+    )
+    return reply(
+        request,
+        results,
+        usage_of(request.call, [result.counts for result in results]),
+        [*request.warnings, *warnings_of(request.call, results)],
+        engine=engine,
+        request_id=arrival.request_id,
+        created=created,
+        timing=timing,
+        extras=arrival.caller.sees_counters,
+    )

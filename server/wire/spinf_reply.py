@@ -1,0 +1,199 @@
+"""Bodies of /v1/score and its chat alias: from results to JSON. Requests: `spinf`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spinf_serve.engine.api import Engine
+from spinf_serve.engine.work import Result
+from spinf_serve.packs.answer import OptionAnswer, PromptAnswer
+from spinf_serve.packs.question import Question
+from spinf_serve.server.calls import Input, Usage, Warning
+from spinf_serve.server.wire.json_text import encode
+from spinf_serve.server.wire.spinf import ScoreRequest
+
+DECIMALS = 6
+"""Decimals of probabilities and log-probabilities, unless full precision is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Milliseconds of a call.
+
+    Attributes:
+        wall: from the arrival of the body to the making of the answer.
+        queue: waiting for a pass in progress to end.
+        compile: reading, checking and tokenising.
+        score: from the first pass it could share to its last one.
+        busy: of those, how long the model ran, for this call or another.
+    """
+
+    wall: float
+    queue: float
+    compile: float
+    score: float
+    busy: float
+
+
+def reply(
+    request: ScoreRequest,
+    results: Sequence[Result],
+    usage: Usage,
+    warnings: Sequence[Warning],
+    *,
+    engine: Engine,
+    request_id: str,
+    created: int,
+    timing: Timing,
+    extras: bool,
+) -> bytes:
+    """The body of an answer.
+
+    Args:
+        results: one per input of the request.
+        created: unix seconds.
+        extras: whether the caller gets the `engine` block and the extra usage counters.
+    """
+    head: dict[str, Any] = {
+        "id": request_id,
+        "object": "score",
+        "created": created,
+        "model": request.model,
+    }
+    if request.endpoint is not None:
+        head["endpoint"] = request.endpoint
+    head["system_fingerprint"] = engine.fingerprint.short
+    tail: dict[str, Any] = {
+        "warnings": [_warning(warning) for warning in warnings],
+        "usage": _usage(usage, extras),
+        "timing": _timing(timing),
+    }
+    if extras:
+        tail["engine"] = _engine(engine)
+    if request.chat:
+        tail["choices"] = []
+    # One piece per input: encoding holds the interpreter, and health checks run between pieces.
+    pieces = [
+        encode(_result(entry, result, request.full_precision))
+        for entry, result in zip(request.call.inputs, results, strict=True)
+    ]
+    return b'%s,"results":[%s],%s' % (encode(head)[:-1], b",".join(pieces), encode(tail)[1:])
+
+
+def _result(entry: Input, result: Result, full: bool) -> dict[str, Any]:
+    prompt_body = _full_prompt if full else _prompt
+    queries = []
+    for question, answer in zip(entry.questions, result.answers, strict=True):
+        queries.append(_query(question, [prompt_body(prompt) for prompt in answer.prompts]))
+    return {"input_id": entry.id, "queries": queries}
+
+
+def _query(question: Question, combinations: list[dict[str, Any]]) -> dict[str, Any]:
+    body: dict[str, Any] = {"id": question.id, "combinations": combinations}
+    if question.group is not None:
+        body["group"] = question.group
+    return body
+
+
+def _prompt(prompt: PromptAnswer) -> dict[str, Any]:
+    return {
+        "values": dict(prompt.values),
+        "options": [_option(option) for option in prompt.options],
+        "residual": _rounded(prompt.residual),
+        "floor_residual": _optional(prompt.floor_residual),
+    }
+
+
+def _option(option: OptionAnswer) -> dict[str, Any]:
+    return {
+        "text": option.text,
+        "logprob": _rounded(option.logprob),
+        "p": _rounded(option.p),
+        "floor_p": _optional(option.floor_p),
+    }
+
+
+def _full_prompt(prompt: PromptAnswer) -> dict[str, Any]:
+    return {
+        "values": dict(prompt.values),
+        "options": [option._asdict() for option in prompt.options],
+        "residual": prompt.residual,
+        "floor_residual": prompt.floor_residual,
+    }
+
+
+def _rounded(value: float) -> float:
+    # Adding zero turns -0.0 into 0.0.
+    return round(value, DECIMALS) + 0.0
+
+
+def _optional(value: float | None) -> float | None:
+    return None if value is None else _rounded(value)
+
+
+def _warning(warning: Warning) -> dict[str, Any]:
+    body: dict[str, Any] = {"code": warning.code, "message": warning.message}
+    if warning.param is not None:
+        body["param"] = warning.param
+    if warning.question_id is not None:
+        body |= {"input_id": warning.input_id, "query_id": warning.question_id}
+    return body
+
+
+def _usage(usage: Usage, extras: bool) -> dict[str, Any]:
+    content = usage.content_tokens
+    prompt = content + usage.query_tokens + usage.floor_tokens
+    parts = {
+        "content_tokens": content,
+        "text_tokens": content,
+        "query_tokens": usage.query_tokens,
+        "floor_tokens": usage.floor_tokens,
+    }
+    media = {"images": 0, "image_tokens": 0, "video_frames": 0, "video_tokens": 0}
+    body: dict[str, Any] = {
+        "prompt_tokens": prompt,
+        "completion_tokens": 0,
+        "total_tokens": prompt,
+        "prompt_tokens_details": parts,
+        "inputs": usage.inputs,
+        "content": {
+            "tokens": content,
+            "text_tokens": content,
+            **media,
+            "audio_seconds": 0.0,
+            "audio_tokens": 0,
+        },
+        "scoring": {
+            "queries": usage.questions,
+            "combinations": usage.combinations,
+            "options": usage.options,
+            "prompts": usage.prompts,
+            "floor_prompts": usage.floor_prompts,
+            "query_tokens": usage.query_tokens,
+            "floor_tokens": usage.floor_tokens,
+        },
+        "processed_tokens": usage.processed_tokens,
+    }
+    if extras:
+        none_of_these = {"generated_tokens": 0, **media, "audio_ms": 0, "audio_tokens": 0}
+        body |= {"packed_tokens": usage.packed_tokens, **parts, **none_of_these}
+    return body
+
+
+def _timing(timing: Timing) -> Mapping[str, int]:
+    return {
+        "wall_ms": round(timing.wall),
+        "queue_ms": round(timing.queue),
+        "compile_ms": round(timing.compile),
+        "score_ms": round(timing.score),
+        "gpu_busy_ms": round(timing.busy),
+    }
+
+
+def _engine(engine: Engine) -> dict[str, Any]:
+    return {
+        "model": engine.served.id,
+        "revision": engine.served.revision,
+        "family": engine.served.family,
+        "fingerprint": {"model": engine.fingerprint.model, "bits": engine.fingerprint.bits},
+    }

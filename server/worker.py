@@ -1,0 +1,226 @@
+"""The one thread that owns the engine: opens it, runs its passes, hands results back.
+
+Works that arrive together share passes: everything that waits is handed to the engine before each
+one. Knows no requests; whoever asks gives a function that is called with the outcome.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from queue import Empty, SimpleQueue
+
+from spinf_serve.engine.api import Engine, Job
+from spinf_serve.engine.work import Result
+from spinf_serve.packs.errors import Busy, Fault, SpinfError, Unusable
+
+logger = logging.getLogger(__name__)
+
+WARMING_UP_RETRY_SECONDS = 10
+UNAVAILABLE_RETRY_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Results of all works of a ticket, in order, and seconds of its way.
+
+    Attributes:
+        queue_seconds: from the asking until the engine had the works.
+        score_seconds: from then until the last result.
+        busy_seconds: of those, how long passes ran.
+    """
+
+    results: tuple[Result, ...]
+    queue_seconds: float
+    score_seconds: float
+    busy_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The first work of a ticket that failed, and why; the others were dropped."""
+
+    index: int
+    error: SpinfError
+
+
+Outcome = Answered | Failed
+
+
+@dataclass(eq=False, slots=True)
+class Ticket:
+    """Works that are answered together. All but `jobs` belongs to the worker.
+
+    Attributes:
+        jobs: the compiled works.
+        done: called once with the outcome, on the worker's thread; never after a cancel.
+    """
+
+    jobs: tuple[Job, ...]
+    done: Callable[[Outcome], None]
+    asked_at: float
+    begun_at: float = 0.0
+    busy_before: float = 0.0
+    results: dict[Job, Result] = field(default_factory=dict)
+
+
+class Worker:
+    """Owner of an engine.
+
+    Attributes:
+        load_error: why the engine could not be opened, if so. It is logged, unless it is an
+            `Unusable`: then it is for whoever started the server to show.
+        load_seconds: how long opening took, once it is done.
+    """
+
+    def __init__(self, open_engine: Callable[[], Engine]) -> None:
+        self.load_error: Exception | None = None
+        self.load_seconds = 0.0
+        self._open = open_engine
+        self._engine: Engine | None = None
+        self._owners: dict[Job, Ticket] = {}
+        self._inbox: SimpleQueue[Callable[[Engine], None]] = SimpleQueue()
+        self._busy_seconds = 0.0
+        self._stopping = False
+        # A daemon, since the opening of a large model cannot be interrupted.
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+
+    def start(self) -> None:
+        """Begins to open the engine."""
+        self._thread.start()
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, for `compile` and its descriptions.
+
+        Raises:
+            Busy: it is being opened, could not be opened, or its thread died.
+        """
+        if self._engine is not None and self.ready:
+            return self._engine
+        if self._engine is None and self.load_error is None:
+            raise Busy("warming_up", "the model is still loading", WARMING_UP_RETRY_SECONDS)
+        raise Busy(
+            "model_unavailable",
+            "the model could not be loaded or has stopped; the server's log says why",
+            UNAVAILABLE_RETRY_SECONDS,
+        )
+
+    @property
+    def ready(self) -> bool:
+        """Whether works are answered now."""
+        return self._engine is not None and self._thread.is_alive()
+
+    def ask(self, jobs: tuple[Job, ...], done: Callable[[Outcome], None]) -> Ticket:
+        """Has works answered; the outcome goes to `done`. Any thread."""
+        ticket = Ticket(jobs, done, asked_at=time.perf_counter())
+        self._inbox.put(partial(self._begin, ticket))
+        return ticket
+
+    def cancel(self, ticket: Ticket) -> None:
+        """Drops a ticket that nobody waits for any more. Any thread."""
+        self._inbox.put(partial(self._drop, ticket))
+
+    def stop(self, timeout_seconds: float) -> None:
+        """Ends the thread when everything that was asked is answered, or leaves it behind then."""
+        self._inbox.put(self._end)
+        self._thread.join(timeout_seconds)
+
+    def _run(self) -> None:
+        start = time.perf_counter()
+        try:
+            engine = self._open()
+        except Exception as fault:
+            # Whatever it is, the server goes on to say that it has no model.
+            self.load_error = fault
+            if not isinstance(fault, Unusable):
+                logger.error("the model could not be loaded", exc_info=fault)
+            return
+        self.load_seconds = time.perf_counter() - start
+        self._engine = engine
+        try:
+            while not (self._stopping and not self._owners):
+                self._take(engine)
+                if self._owners:
+                    self._step(engine)
+        except Exception as fault:
+            # Nobody may wait for a thread that is gone; /livez tells the rest.
+            logger.critical("the engine's thread died", exc_info=fault)
+            for ticket in dict.fromkeys(self._owners.values()):
+                ticket.done(Failed(0, _as_fault(fault)))
+
+    def _take(self, engine: Engine) -> None:
+        """Carries out what waits in the inbox; waits for something when there is no work."""
+        if not self._owners:
+            self._inbox.get()(engine)
+        while True:
+            try:
+                self._inbox.get_nowait()(engine)
+            except Empty:
+                return
+
+    def _end(self, _: Engine) -> None:
+        self._stopping = True
+
+    def _begin(self, ticket: Ticket, engine: Engine) -> None:
+        ticket.begun_at = time.perf_counter()
+        ticket.busy_before = self._busy_seconds
+        for index, job in enumerate(ticket.jobs):
+            self._owners[job] = ticket
+            try:
+                engine.submit(job)
+            except Exception as fault:
+                logger.exception("the engine did not take a work")
+                self._fail(engine, ticket, index, _as_fault(fault))
+                return
+
+    def _drop(self, ticket: Ticket, engine: Engine) -> None:
+        for job in ticket.jobs:
+            if self._owners.pop(job, None) is not None:
+                engine.cancel(job)
+
+    def _step(self, engine: Engine) -> None:
+        start = time.perf_counter()
+        try:
+            finished = engine.step()
+            if not finished and not engine.pending:
+                raise AssertionError("the engine holds no work, but has not answered all")
+        except Exception as fault:
+            # The engine does not say whose works were in that pass, so all that it holds fail;
+            # those that still wait in the inbox are answered by the next pass.
+            logger.exception("a pass failed")
+            for ticket in dict.fromkeys(self._owners.values()):
+                self._fail(engine, ticket, 0, _as_fault(fault))
+            return
+        self._busy_seconds += time.perf_counter() - start
+        for job, outcome in finished:
+            owner = self._owners.get(job)
+            if owner is None:
+                continue
+            if isinstance(outcome, SpinfError):
+                self._fail(engine, owner, owner.jobs.index(job), outcome)
+                continue
+            del self._owners[job]
+            owner.results[job] = outcome
+            if len(owner.results) == len(owner.jobs):
+                owner.done(self._answered(owner))
+
+    def _answered(self, ticket: Ticket) -> Answered:
+        return Answered(
+            results=tuple(ticket.results[job] for job in ticket.jobs),
+            queue_seconds=ticket.begun_at - ticket.asked_at,
+            score_seconds=time.perf_counter() - ticket.begun_at,
+            busy_seconds=self._busy_seconds - ticket.busy_before,
+        )
+
+    def _fail(self, engine: Engine, ticket: Ticket, index: int, error: SpinfError) -> None:
+        self._drop(ticket, engine)
+        ticket.done(Failed(index, error))
+
+
+def _as_fault(fault: Exception) -> SpinfError:
+    if isinstance(fault, SpinfError):
+        return fault
+    return Fault(f"the engine failed on this request ({type(fault).__name__}); the log says why")

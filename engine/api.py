@@ -25,6 +25,8 @@ from spinf_serve.engine.tree.packing import PackedPass, Tree, next_pass
 from spinf_serve.engine.work import Limits, Result, Work
 from spinf_serve.packs.errors import Fault, SpinfError
 
+__all__ = ["Engine", "Finished", "Forward", "Job", "Stats", "open_engine"]
+
 logger = logging.getLogger(__name__)
 
 Finished = tuple[Job, Result | SpinfError]

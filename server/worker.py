@@ -75,10 +75,14 @@ class Worker:
         load_seconds: how long opening took, once it is done.
     """
 
-    def __init__(self, open_engine: Callable[[], Engine]) -> None:
+    def __init__(
+        self, open_engine: Callable[[], Engine], loaded: Callable[[], None] = lambda: None
+    ) -> None:
+        """`loaded` is called on the worker's thread when the opening ended, well or not."""
         self.load_error: Exception | None = None
         self.load_seconds = 0.0
         self._open = open_engine
+        self._loaded = loaded
         self._engine: Engine | None = None
         self._owners: dict[Job, Ticket] = {}
         self._inbox: SimpleQueue[Callable[[Engine], None]] = SimpleQueue()
@@ -137,9 +141,11 @@ class Worker:
             self.load_error = fault
             if not isinstance(fault, Unusable):
                 logger.error("the model could not be loaded", exc_info=fault)
+            self._loaded()
             return
         self.load_seconds = time.perf_counter() - start
         self._engine = engine
+        self._loaded()
         try:
             while not (self._stopping and not self._owners):
                 self._take(engine)

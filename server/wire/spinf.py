@@ -265,18 +265,23 @@ def _question(value: Any, path: str, reading: _Reading) -> Question:
     combinations = query.get("combinations")
     if combinations is not None and type(combinations) not in (str, list):
         raise wrong_type(combinations, query.at("combinations"), 'a list of objects or "all"')
+    # Read outside: the refusals of a field have its whole path already.
     name = query.text("id", MAX_ID_CHARS)
     template = query.text("template")
+    options = query.items("options")
+    values = query.mapping("values")
+    empty_floor = query.flag("empty_floor", reading.empty_floor)
+    group = query.optional_text("group", MAX_ID_CHARS)
     try:
         question = scored_question(
             name,
             template,
-            query.items("options"),
+            options,
             combinations,
-            query.mapping("values"),
+            values,
             case_insensitive=reading.case_insensitive,
-            empty_floor=query.flag("empty_floor", reading.empty_floor),
-            group=query.optional_text("group", MAX_ID_CHARS),
+            empty_floor=empty_floor,
+            group=group,
             max_options=reading.limits.max_options,
             slot_fields=[name for name in _SLOT_FIELDS if query.get(name) is not None],
             unknown=query.unknown,

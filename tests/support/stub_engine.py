@@ -1,0 +1,236 @@
+"""An engine without a model: answers are a cheap function of content and question, passes are free.
+
+Has the surface of `spinf_serve.engine.api.Engine`, and hooks that make it fail in chosen ways.
+"""
+
+import hashlib
+import math
+import re
+import threading
+import time
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from spinf_serve.engine.api import Engine
+from spinf_serve.engine.fingerprint import Fingerprint
+from spinf_serve.engine.models.served import ServedModel
+from spinf_serve.engine.work import Counts, Limits, Result, Work
+from spinf_serve.packs.answer import OptionAnswer, PromptAnswer, QuestionAnswer
+from spinf_serve.packs.errors import Fault, Refused, SpinfError
+from spinf_serve.packs.question import Question
+
+NAN = "<nan>"
+"""A content with this in it fails, as if the model had returned NaN."""
+
+UNMERGED = "<unmerged>"
+"""A content with this in it is reported as tokenised apart from its questions."""
+
+POOR = "<poor>"
+"""A template with this in it leaves 95 % of the probability outside its options."""
+
+SERVED = ServedModel(
+    id="stub/words-1",
+    name="stub/words-1",
+    description="Answers from checksums",
+    release_date="2026-01-01",
+    aliases=("stub", "spinf-12b", "jev-latest"),
+    base_model="none",
+    family="stub",
+    capabilities=("score",),
+    media=(),
+    stand_in=True,
+    note="no model at all",
+    revision="1",
+)
+_TOKEN = re.compile(r"\s?\w{1,8}|\s|[^\w\s]")
+
+
+class WordTokenizer:
+    """Tokens are words of up to eight letters with the space before, else single characters."""
+
+    bos_id = 0
+
+    def encode(self, text: str) -> list[int]:
+        return [zlib.crc32(token.encode()) for token in _TOKEN.findall(text)]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        return [self.encode(text) for text in texts]
+
+
+@dataclass(eq=False, slots=True)
+class StubJob:
+    """A compiled work of the stub."""
+
+    work: Work
+    counts: Counts
+
+
+@dataclass(frozen=True, slots=True)
+class _Set:
+    """Questions, compiled: their tokens and their floors' tokens."""
+
+    tokens: int
+    floors: dict[int, int]
+
+
+class StubEngine:
+    """Deterministic answers; one pass takes everything that was submitted.
+
+    Attributes:
+        passes: works of every pass that was run.
+        gate: while cleared, `step` waits before it answers; set from the start.
+        step_error: raised by the next step, once.
+        submit_error: raised by the next submit, once.
+        step_seconds: how long a pass takes.
+        cancelled: works that were cancelled.
+    """
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.served = SERVED
+        self.limits = limits or Limits()
+        digest = hashlib.sha256(b"stub").hexdigest()
+        self.fingerprint = Fingerprint(model=digest, bits=digest[::-1], facts={})
+        self.tokenizer = WordTokenizer()
+        self.passes: list[int] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.step_error: Exception | None = None
+        self.submit_error: Exception | None = None
+        self.step_seconds = 0.0
+        self.cancelled = 0
+        self._jobs: dict[StubJob, None] = {}
+        self._sets: dict[tuple[Question, ...], _Set] = {}
+
+    def as_engine(self) -> Engine:
+        """Itself, in the type that the server asks for."""
+        return cast(Engine, self)
+
+    @property
+    def pending(self) -> int:
+        return len(self._jobs)
+
+    def compile(self, work: Work) -> StubJob:
+        content = len(self.tokenizer.encode(work.content))
+        if content > self.limits.max_content_tokens:
+            raise Refused(
+                "content_too_long",
+                f"the content has {content} tokens; the limit is {self.limits.max_content_tokens}",
+                "content",
+            )
+        if work.questions not in self._sets:
+            self._sets[work.questions] = self._compiled(work.questions)
+        questions = self._sets[work.questions]
+        counts = Counts(content, questions.tokens, content + questions.tokens, questions.floors)
+        return StubJob(work, counts)
+
+    def submit(self, job: StubJob) -> None:
+        error, self.submit_error = self.submit_error, None
+        if error is not None:
+            raise error
+        self._jobs[job] = None
+
+    def cancel(self, job: StubJob) -> None:
+        if job in self._jobs:
+            del self._jobs[job]
+            self.cancelled += 1
+
+    def step(self) -> list[tuple[StubJob, Result | SpinfError]]:
+        if not self._jobs:
+            return []
+        time.sleep(self.step_seconds)
+        self.gate.wait(timeout=30)
+        error, self.step_error = self.step_error, None
+        if error is not None:
+            raise error
+        done, self._jobs = list(self._jobs), {}
+        self.passes.append(len(done))
+        return [(job, self._outcome(job)) for job in done]
+
+    def run(self, works: Sequence[Work]) -> list[Result]:
+        jobs = [self.compile(work) for work in works]
+        for job in jobs:
+            self.submit(job)
+        outcomes = dict(self.step())
+        for outcome in outcomes.values():
+            if isinstance(outcome, SpinfError):
+                raise outcome
+        return [cast(Result, outcomes[job]) for job in jobs]
+
+    def _compiled(self, questions: tuple[Question, ...]) -> _Set:
+        tokens = 0
+        floors = {}
+        for index, question in enumerate(questions):
+            extra = 0
+            for place, option in enumerate(question.options):
+                size = len(self.tokenizer.encode(option))
+                if size > self.limits.max_option_tokens:
+                    raise Refused(
+                        "option_too_long",
+                        f"the option has {size} tokens; the limit is "
+                        f"{self.limits.max_option_tokens}",
+                        f"questions.{index}.options.{place}",
+                    )
+                extra += size - 1
+            for place, prompt in enumerate(question.prompts):
+                size = len(self.tokenizer.encode(prompt.text))
+                if size > self.limits.max_query_tokens:
+                    where = f"combinations.{place}" if prompt.values else "template"
+                    raise Refused(
+                        "template_too_long",
+                        f"the template has {size} tokens; the limit is "
+                        f"{self.limits.max_query_tokens}",
+                        f"questions.{index}.{where}",
+                    )
+                tokens += size + extra
+                if question.empty_floor:
+                    key = hash((prompt.text, question.options, question.case_insensitive))
+                    floors[key] = size + extra
+        return _Set(tokens, floors)
+
+    def _outcome(self, job: StubJob) -> Result | SpinfError:
+        content = job.work.content
+        if NAN in content:
+            return Fault("the model returned a value that is no number on this content", "content")
+        answers = tuple(_answer(content, question) for question in job.work.questions)
+        return Result(answers, job.counts, join_merged=UNMERGED not in content)
+
+
+def _answer(content: str, question: Question) -> QuestionAnswer:
+    prompts = []
+    for prompt in question.prompts:
+        logprobs, residual = scores(content, prompt.text, question.options)
+        ps = softmax(logprobs)
+        floors: Sequence[float | None] = [None] * len(ps)
+        floor_ps: Sequence[float | None] = floors
+        floor_residual = None
+        if question.empty_floor:
+            floors, floor_residual = scores("", prompt.text, question.options)
+            floor_ps = softmax(floors)
+        options = tuple(map(OptionAnswer, question.options, logprobs, ps, floor_ps, floors))
+        prompts.append(PromptAnswer(prompt.values, options, residual, floor_residual))
+    single = all(len(_TOKEN.findall(option)) == 1 for option in question.options)
+    return QuestionAnswer(question.id, tuple(prompts), single)
+
+
+def scores(content: str, prompt: str, options: Sequence[str]) -> tuple[list[float], float]:
+    """Log-probabilities of options, each a function of itself, and the mass outside them."""
+    start = zlib.crc32(prompt.encode(), zlib.crc32(content.encode()))
+    mass = 0.05 if POOR in prompt else 0.95
+    shares = [
+        (1 + zlib.crc32(option.encode(), start) / 2**32) * mass / (2 * len(options))
+        for option in options
+    ]
+    return [math.log(share) for share in shares], max(0.0, 1.0 - sum(shares))
+
+
+def softmax(logprobs: Sequence[float]) -> list[float]:
+    """Softmax of a few log-probabilities."""
+    total = sum(map(math.exp, logprobs))
+    return [math.exp(value) / total for value in logprobs]
+
+
+def named(name: str) -> ServedModel:
+    """The stub's description under another id."""
+    return replace(SERVED, id=name, name=name)

@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -182,15 +183,17 @@ class Compiler:
                 f"{self._limits.max_prompts_per_input}: split them over several requests",
                 "questions",
             )
-        keys: list[PromptKey] = []
-        prompts: list[PromptTokens] = []
-        for index, question in enumerate(questions):
-            mine = [(p.text, question.options, question.case_insensitive) for p in question.prompts]
-            keys += mine
-            try:
-                prompts += self._prompts_of(question, mine)
-            except Refused as refused:
-                raise refused.within(f"questions.{index}") from None
+        keys = [
+            (prompt.text, question.options, question.case_insensitive)
+            for question in questions
+            for prompt in question.prompts
+        ]
+        known = self._prompts_of(keys, questions)
+        prompts = [known[key] for key in keys]
+        at = iter(prompts)
+        for number, question in enumerate(questions):
+            for index, prompt in enumerate(islice(at, len(question.prompts))):
+                self._check_length(prompt, question, number, index)
         return QuestionSet(
             questions=questions,
             prompts=prompts,
@@ -199,30 +202,43 @@ class Compiler:
             texts=[text for key in keys for text in key[1]],
         )
 
-    def _prompts_of(self, question: Question, keys: list[PromptKey]) -> list[PromptTokens]:
-        known = {key: self._prompts.get(key) for key in keys}
-        missing = [key for key, prompt in known.items() if prompt is None]
-        made = compile_prompts(
-            self._tokenizer,
-            [key[0] for key in missing],
-            question.options,
-            question.case_insensitive,
-            self._limits.max_option_tokens,
-        )
-        for key, prompt in zip(missing, made, strict=True):
-            known[key] = prompt
-            self._prompts.put(key, prompt)
-        prompts = [found for key in keys if (found := known[key]) is not None]
-        for index, found in enumerate(prompts):
-            self._check_length(found, question, index)
-        return prompts
+    def _prompts_of(
+        self, keys: list[PromptKey], questions: tuple[Question, ...]
+    ) -> dict[PromptKey, PromptTokens]:
+        """Compiled prompts by key; those with the same options are compiled in one call."""
+        known: dict[PromptKey, PromptTokens] = {}
+        missing: dict[tuple[tuple[str, ...], bool], list[str]] = {}
+        for key in dict.fromkeys(keys):
+            found = self._prompts.get(key)
+            if found is None:
+                missing.setdefault(key[1:], []).append(key[0])
+            else:
+                known[key] = found
+        for (options, case), texts in missing.items():
+            try:
+                made = compile_prompts(
+                    self._tokenizer, texts, options, case, self._limits.max_option_tokens
+                )
+            except Refused as refused:
+                number = next(
+                    n
+                    for n, question in enumerate(questions)
+                    if (question.options, question.case_insensitive) == (options, case)
+                )
+                raise refused.within(f"questions.{number}") from None
+            for text, prompt in zip(texts, made, strict=True):
+                known[text, options, case] = prompt
+                self._prompts.put((text, options, case), prompt)
+        return known
 
-    def _check_length(self, prompt: PromptTokens, question: Question, index: int) -> None:
+    def _check_length(
+        self, prompt: PromptTokens, question: Question, number: int, index: int
+    ) -> None:
         if prompt.template_tokens > self._limits.max_query_tokens:
-            filled = bool(question.prompts[index].values)
+            field = f"combinations.{index}" if question.prompts[index].values else "template"
             raise Refused(
                 "template_too_long",
                 f"the filled template has {prompt.template_tokens} tokens; the limit is "
                 f"{self._limits.max_query_tokens} (max_query_tokens)",
-                f"combinations.{index}" if filled else "template",
+                f"questions.{number}.{field}",
             )

@@ -4,12 +4,16 @@ Wraps the `tokenizers` library. Does not know where vocabulary and merges came f
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import tokenizers
 
 from spinf_serve.engine.loading.borders import SPACE_MARK
 from spinf_serve.packs.errors import Refused
+
+# Every byte that UTF-8 text can hold.
+_IN_UTF8: Final = (*range(0xC0), *range(0xC2, 0xF5))
 
 
 class BpeTokenizer:
@@ -47,9 +51,15 @@ class BpeTokenizer:
         self._borders = borders
         self._marks_spaces = marks_spaces
         self._keeps_bytes = keeps_bytes
+        single = {piece for piece in pieces if len(piece) == 1}
+        self._missing = bytes(byte for byte in _IN_UTF8 if bytes((byte,)) not in single)
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of a text, without bos. Raises `Refused` for text that is not valid Unicode."""
+        """Token ids of a text, without bos.
+
+        Raises `Refused` for text that is not valid Unicode, or holds a character that the
+        vocabulary cannot express.
+        """
         ids: list[int] = self._encoding(text).ids
         return ids
 
@@ -83,20 +93,38 @@ class BpeTokenizer:
         return text.replace(SPACE_MARK, " ") if self._marks_spaces else text
 
     def _encoding(self, text: str) -> tokenizers.Encoding:
+        normal = self._normal(text)
+        if self._missing:
+            self._refuse_missing(normal)
         try:
-            return self._inner.encode(self._normal(text), add_special_tokens=False)
+            return self._inner.encode(normal, add_special_tokens=False)
         except TypeError:
             # What the library says of text that has no UTF-8 form.
-            raise _no_unicode(text) from None
+            _utf8(text)
+            raise
+
+    def _refuse_missing(self, text: str) -> None:
+        """Refuse a text with a byte that no token stands for; the library would drop it silently."""
+        data = _utf8(text)
+        if len(data.translate(None, self._missing)) == len(data):
+            return
+        place = next(place for place, char in enumerate(text) if self._lacks(char))
+        raise Refused(
+            "invalid_field",
+            f"the model has no token for the character U+{ord(text[place]):04X}, at character "
+            f"{place}; remove it",
+        )
+
+    def _lacks(self, char: str) -> bool:
+        return any(byte in self._missing for byte in char.encode())
 
 
-def _no_unicode(text: str) -> Exception:
+def _utf8(text: str) -> bytes:
     try:
-        text.encode()
+        return text.encode()
     except UnicodeEncodeError as error:
-        return Refused(
+        raise Refused(
             "invalid_field",
             f"the text is not valid Unicode: half a surrogate pair, "
             f"U+{ord(text[error.start]):04X}, at character {error.start}; remove it",
-        )
-    return AssertionError("the tokenizer refused a valid text")
+        ) from None

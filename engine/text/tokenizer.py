@@ -18,7 +18,11 @@ class Tokenizer(Protocol):
     control_ids: frozenset[int]
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of a text, without bos. Raises `Refused` for text that is not valid Unicode."""
+        """Token ids of a text, without bos.
+
+        Raises `Refused` for text that is not valid Unicode, or holds a character that the
+        vocabulary cannot express (some byte-level ones lack a few control characters).
+        """
         ...
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
@@ -36,7 +40,7 @@ class Tokenizer(Protocol):
         """Whether a token border always stands between a non-space character and this character.
 
         True is a proof from the vocabulary and the pre-tokenizer; then for texts a, b with a ending
-        in a non-space character and b starting with `char`,
+        in a non-space character (`not a[-1].isspace()`) and b starting with `char`,
         `encode(a + b) == encode(a) + encode(b)`.
         """
         ...

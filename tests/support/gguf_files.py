@@ -1,13 +1,17 @@
 """Small GGUF files for tests: tokenizers learned from a few lines, weights of random blocks."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import gguf
+import numpy as np
+import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
+from spinf_serve.engine.models.spec import ModelSpec
 from tests.support.toy_tokenizers import TRAINING_LINES
 
 NORMAL, CONTROL, USER_DEFINED, BYTE = 1, 3, 4, 6
@@ -89,3 +93,95 @@ def write_tokenizer(path: Path, vocabulary: Vocabulary, **how) -> Path:
     writer.write_tensors_to_file()
     writer.close()
     return path
+
+
+_NAMES = {
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "lm_head": "output",
+    "input_layernorm": "attn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+    "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
+}
+
+
+def gguf_name(family: str, name: str) -> str:
+    """What the format calls a tensor of the Hugging Face layout."""
+    stem, kind = name.rsplit(".", 1)
+    layer = ""
+    if stem.startswith("model.layers."):
+        _, _, number, stem = stem.split(".", 3)
+        layer = f"blk.{number}."
+    after_attention = "ffn_norm" if family == "llama" else "post_attention_norm"
+    names = {**_NAMES, "post_attention_layernorm": after_attention}
+    return f"{layer}{names[stem]}.{kind}"
+
+
+def write_model(
+    path: Path,
+    spec: ModelSpec,
+    state: Mapping[str, torch.Tensor],
+    vocabulary: Vocabulary,
+    *,
+    pre: str,
+    extra: Mapping[str, int | float | str | bool] = MappingProxyType({}),
+    tensors: Mapping[str, np.ndarray] = MappingProxyType({}),
+) -> Path:
+    """A whole model in float32, changed as the format asks: q and k rows, norms of gemma3.
+
+    `extra` are further keys, without the architecture; `tensors` further tensors as they are.
+    """
+    writer = gguf.GGUFWriter(path, spec.family)
+    _add_sizes(writer, spec)
+    kinds = gguf.GGUFValueType
+    for key, value in extra.items():
+        kind = {bool: kinds.BOOL, int: kinds.UINT32, float: kinds.FLOAT32, str: kinds.STRING}
+        writer.add_key_value(f"{spec.family}.{key}", value, kind[type(value)])
+    add_tokenizer(writer, vocabulary, pre=pre)
+    for name, tensor in state.items():
+        values = tensor.float().numpy()
+        heads = {"q_proj": spec.heads, "k_proj": spec.layers[0].kv_heads}.get(name.split(".")[-2])
+        if spec.family == "llama" and heads:
+            rows = values.reshape(heads, 2, values.shape[0] // heads // 2, *values.shape[1:])
+            values = rows.swapaxes(1, 2).reshape(values.shape)
+        if spec.family == "gemma3" and name.endswith("norm.weight"):
+            values = values + 1
+        writer.add_tensor(gguf_name(spec.family, name), np.ascontiguousarray(values))
+    for name, array in tensors.items():
+        writer.add_tensor(name, array)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def _add_sizes(writer: gguf.GGUFWriter, spec: ModelSpec) -> None:
+    full = next(layer for layer in spec.layers if layer.window is None)
+    writer.add_name("Tiny")
+    writer.add_context_length(spec.context)
+    writer.add_embedding_length(spec.hidden)
+    writer.add_block_count(len(spec.layers))
+    writer.add_feed_forward_length(spec.intermediate)
+    writer.add_head_count(spec.heads)
+    writer.add_head_count_kv(full.kv_heads)
+    writer.add_key_length(full.head_dim)
+    writer.add_layer_norm_rms_eps(spec.norm_eps)
+    writer.add_rope_freq_base(full.rope.theta)
+    if full.rope.kind == "linear":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        writer.add_rope_scaling_factor(full.rope.factor)
+    windows = [layer.window for layer in spec.layers if layer.window is not None]
+    if windows:
+        writer.add_sliding_window(windows[0])
+        pattern = spec.layers.index(full) + 1
+        writer.add_uint32(f"{spec.family}.attention.sliding_window_pattern", pattern)

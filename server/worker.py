@@ -222,8 +222,10 @@ class Worker:
         )
 
     def _fail(self, engine: Engine, ticket: Ticket, index: int, error: SpinfError) -> None:
-        self._drop(ticket, engine)
-        ticket.done(Failed(index, error))
+        try:
+            self._drop(ticket, engine)
+        finally:
+            ticket.done(Failed(index, error))
 
 
 def _as_fault(fault: Exception) -> SpinfError:

@@ -13,6 +13,7 @@ _MISSING = object()
 # Comparing names costs time, so an object full of unknown fields is not searched to its end.
 _MAX_COMPARED = 16
 _MAX_NAME_CHARS = 40
+_NEAR = 0.75
 _TYPE_NAMES: Mapping[type, str] = {
     str: "a text",
     bool: "true or false",
@@ -99,7 +100,7 @@ class Fields:
 
     def missing(self, name: str) -> Refused:
         """The refusal of a field that must be there; points at a misspelling if there is one."""
-        near = get_close_matches(name, self.unknown[:_MAX_COMPARED], n=1, cutoff=0.7)
+        near = get_close_matches(name, self.unknown[:_MAX_COMPARED], n=1, cutoff=_NEAR)
         hint = f"; `{near[0]}` is not a field, did you mean `{name}`?" if near else ""
         return Refused("invalid_field", f"{self.at(name)} is missing{hint}", self.at(name))
 
@@ -114,7 +115,7 @@ class Fields:
         found = []
         for name in self.unknown[:_MAX_COMPARED]:
             if len(name) <= _MAX_NAME_CHARS:
-                near = get_close_matches(name, self._known, n=1, cutoff=0.8)
+                near = get_close_matches(name, self._known, n=1, cutoff=_NEAR)
                 found += [(name, match) for match in near]
         return found
 

@@ -60,3 +60,4 @@ def stub_server(stub: StubEngine) -> Iterator[Running]:
     """A server on the stub, with room for one request in work and two that wait."""
     with running(stub.as_engine, ServerConfig(limits=LIMITS, queue=2)) as it:
         yield it
+        stub.gate.set()

@@ -17,11 +17,11 @@ DUPLICATE = [question("a"), question("a")]
 PNG = "data:image/png;base64,iVBORw0KGgo="
 
 
-def part(**payload) -> dict:
+def part(**payload):
     return request([{"type": "text", "text": "See "}, payload])
 
 
-def with_input(**changes) -> dict:
+def with_input(**changes):
     entry = {"id": "a", "messages": [{"role": "user", "content": "x"}], **changes}
     return {"inputs": [entry], "scoring": {"queries": [question()]}}
 
@@ -264,7 +264,7 @@ def test_nan_fails_the_request_that_holds_the_input_and_no_other(stub, stub_serv
     stub.gate.clear()
     answers: dict[str, httpx.Response] = {}
 
-    def ask(name: str, body: dict):
+    def ask(name, body):
         answers[name] = stub_server.score(body)
 
     bodies = {"first": inputs("a"), "bad": inputs("a", f"b {NAN}"), "good": inputs("c")}
@@ -289,7 +289,7 @@ def test_a_failing_engine_fails_that_step_and_the_server_goes_on(stub, stub_serv
 
 
 def test_an_unforeseen_fault_is_an_error_body_with_an_id_and_is_logged(stub, stub_server, caplog):
-    stub.fingerprint = None  # type: ignore[assignment]
+    stub.fingerprint = None
     answer = stub_server.score(request("private words"))
     assert_error(answer, "engine_error", None)
     assert answer.json()["request_id"] in caplog.text

@@ -13,6 +13,7 @@ import uvicorn
 from spinf_serve.engine.api import Engine
 from spinf_serve.server.app import bind, create_app
 from spinf_serve.server.config import ServerConfig
+from spinf_serve.server.service import Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +24,13 @@ class Running:
         url: its address.
         http: a client for it, which carries no token.
         config: its settings.
+        service: what its routes share, to see its state.
     """
 
     url: str
     http: httpx.Client
     config: ServerConfig
+    service: Service
 
     def score(self, body: Any, **headers: str) -> httpx.Response:
         """POST of a JSON value to /v1/score."""
@@ -55,7 +58,7 @@ def running(
             while wait and client.get("/readyz").status_code != 200:
                 assert time.monotonic() < deadline, client.get("/readyz").text
                 time.sleep(0.01)
-            yield Running(url, client, config)
+            yield Running(url, client, config, app.state.service)
         finally:
             server.should_exit = True
             thread.join(30)
@@ -67,7 +70,9 @@ def question(id: str = "q", **changes: Any) -> dict[str, Any]:
     return {"id": id, "template": "\nLate? Answer:{?}", "options": [" yes", " no"], **changes}
 
 
-def request(content: Any = "It came late.", *queries: dict[str, Any], **scoring: Any) -> dict:
+def request(
+    content: Any = "It came late.", *queries: dict[str, Any], **scoring: Any
+) -> dict[str, Any]:
     """A body with one content."""
     return {
         "messages": [{"role": "user", "content": content}],
@@ -75,7 +80,7 @@ def request(content: Any = "It came late.", *queries: dict[str, Any], **scoring:
     }
 
 
-def inputs(*contents: str, **scoring: Any) -> dict:
+def inputs(*contents: str, **scoring: Any) -> dict[str, Any]:
     """A body with several contents and one shared query."""
     entries = [
         {"id": str(n), "messages": [{"role": "user", "content": content}]}

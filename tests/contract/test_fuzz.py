@@ -1,0 +1,163 @@
+"""Whatever a caller sends, the answer is a 200 or a refusal, never a fault."""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spinf_serve.server.config import ServerConfig
+from tests.contract.conftest import LIMITS, TOKEN
+from tests.support.servers import question, request, running
+from tests.support.stub_engine import StubEngine
+
+WORDS = st.sampled_from(
+    ["id", "template", "options", "combinations", "values", "all", "user", "text", "type", "x",
+     "queries", "scoring", "inputs", "messages", "role", "content", "model", "{?}", "{x}{?}",
+     "full", "precision", "image_url", "url", "video", "frames", "t", "data:image/png;base64,AA"]
+)  # fmt: skip
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.just(10**400)
+    | st.floats(allow_nan=False)
+    | st.text(st.characters(codec=None, categories=None), max_size=20)
+    | WORDS
+)
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(WORDS | st.text(max_size=5), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+GOOD: Any = {
+    "model": "jev-latest",
+    "endpoint": "desk",
+    "inputs": [
+        {"id": "a", "messages": [{"role": "user", "content": "It came late."}]},
+        {
+            "id": "b",
+            "query_ids": ["grid"],
+            "queries": [question("own", group="g")],
+            "messages": [
+                {"role": "user", "content": [{"type": "text", "text": "Thanks."}]},
+            ],
+            "parameters": {"shop": "x"},
+        },
+    ],
+    "scoring": {
+        "queries": [
+            question("q", empty_floor=False),
+            question("grid", template="\nIs it {A}?{?}", combinations="all", values={"A": ["x", "y"]}),
+        ],
+        "empty_floor": True,
+        "case_insensitive": True,
+        "precision": "full",
+    },
+    "limits": {"max_options": 5},
+    "features": {"media": ["image"], "extraction": False},
+}  # fmt: skip
+MEDIA: Any = request(
+    [
+        {"type": "text", "text": "See"},
+        {"type": "video", "video": {"frames": [
+            {"t": 0.5, "image_url": {"url": "data:image/png;base64,AAAA", "detail": "low"}}]}},
+        {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
+    ]
+)  # fmt: skip
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path of every value below a value."""
+    found = [path] if path else []
+    if isinstance(value, dict):
+        entries = list(value.items())
+    elif isinstance(value, list):
+        entries = list(enumerate(value))
+    else:
+        return found
+    return found + [place for key, part in entries for place in places(part, (*path, key))]
+
+
+@st.composite
+def spoilt(draw: st.DrawFn, good: Any) -> Any:
+    """A good body of which a few parts are replaced, removed or doubled."""
+    body = copy.deepcopy(good)
+    for _ in range(draw(st.integers(1, 3))):
+        *above, last = draw(st.sampled_from(places(body)))
+        owner = body
+        for key in above:
+            owner = owner[key]
+        change = draw(st.sampled_from(["replace", "remove", "double", "rename"]))
+        if change == "remove":
+            del owner[last]
+        elif change == "double" and isinstance(owner, list):
+            owner.append(copy.deepcopy(owner[last]))
+        elif change == "rename" and isinstance(owner, dict):
+            owner[draw(WORDS)] = owner.pop(last)
+        else:
+            owner[last] = draw(JSON)
+        if not places(body):
+            break
+    return body
+
+
+def send(server, path: str, body: Any):
+    answer = server.http.post(path, content=json.dumps(body).encode())
+    assert answer.status_code in (200, 400, 413), (answer.text, body)
+    if answer.status_code != 200:
+        assert answer.json()["error"]["code"]
+        answer.text.encode()
+
+
+@pytest.fixture(scope="module")
+def trusting():
+    """A server whose client is a trusted caller."""
+    with running(lambda: StubEngine(LIMITS).as_engine(), ServerConfig(token=TOKEN)) as server:
+        server.http.headers["Authorization"] = f"Bearer {TOKEN}"
+        yield server
+
+
+relaxed = settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+
+
+@relaxed
+@given(body=JSON)
+def test_any_json(server, body):
+    send(server, "/v1/score", body)
+
+
+@relaxed
+@given(body=spoilt(GOOD) | spoilt(MEDIA), path=st.sampled_from(["score", "chat/completions"]))
+def test_a_spoilt_request(server, body, path):
+    send(server, f"/v1/{path}", body)
+
+
+@relaxed
+@given(body=spoilt(GOOD))
+def test_a_spoilt_request_of_a_trusted_caller(trusting, body):
+    send(trusting, "/v1/score", body)
+
+
+@relaxed
+@given(raw=st.binary(max_size=60))
+def test_any_bytes(server, raw):
+    answer = server.http.post("/v1/score", content=raw)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] in ("invalid_json", "invalid_field")
+
+
+def test_the_good_bodies_are_good(server):
+    assert server.http.post("/v1/score", json=GOOD).status_code == 200
+    assert server.http.post("/v1/score", json=MEDIA).json()["error"]["code"] == (
+        "media_not_supported"
+    )

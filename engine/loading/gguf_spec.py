@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 import torch
 
+from spinf_serve.engine.loading.checkpoint import read_tensor
 from spinf_serve.engine.loading.gguf import GgufFile
-from spinf_serve.engine.loading.gguf_checkpoint import read_weights
 from spinf_serve.engine.loading.gguf_names import ARCHITECTURES, ROPE_FACTORS
 from spinf_serve.engine.models.spec import LayerSpec, ModelSpec, Rope
 from spinf_serve.packs.errors import Unusable
@@ -140,8 +140,7 @@ def _rope(file: GgufFile, architecture: str, default_theta: float, head_dim: int
 def _llama3_rope(file: GgufFile, theta: float, head_dim: int) -> Rope:
     """The format keeps only the resulting factors: find the parameters that give them."""
     factors = torch.empty(head_dim // 2)
-    with open(file.path, "rb", buffering=0) as data:
-        read_weights(data, file.tensors[ROPE_FACTORS], 0, factors)
+    read_tensor(file.path, file.tensors[ROPE_FACTORS], factors)
     found = factors.numpy().astype(np.float64)
     rope = Rope(
         "llama3",

@@ -10,7 +10,7 @@ from typing import Final
 from spinf_serve.engine.loading.digest import file_digest
 from spinf_serve.engine.loading.embedded import embedded_file
 from spinf_serve.engine.loading.gguf import read_gguf
-from spinf_serve.engine.loading.gguf_checkpoint import GgufCheckpoint
+from spinf_serve.engine.loading.gguf_checkpoint import checkpoint_from_gguf
 from spinf_serve.engine.loading.gguf_spec import spec_from_gguf
 from spinf_serve.engine.loading.gguf_tokenizer import tokenizer_from_gguf
 from spinf_serve.engine.loading.manifest import Manifest, names, read_manifests
@@ -87,7 +87,7 @@ def _of_gguf(path: Path, manifest: Manifest | None) -> OpenedModel:
     return OpenedModel(
         served=served,
         spec=spec,
-        checkpoint=GgufCheckpoint(file),
+        checkpoint=checkpoint_from_gguf(file),
         tokenizer=tokenizer,
         digest=lambda: _checked(path, file_digest(path), expected),
     )

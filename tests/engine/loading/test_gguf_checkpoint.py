@@ -11,7 +11,7 @@ import torch
 
 from spinf_serve.engine.loading.embedded import embedded_file
 from spinf_serve.engine.loading.gguf import read_gguf
-from spinf_serve.engine.loading.gguf_checkpoint import GgufCheckpoint
+from spinf_serve.engine.loading.gguf_checkpoint import checkpoint_from_gguf
 from spinf_serve.engine.loading.gguf_spec import llama3_factors, spec_from_gguf
 from spinf_serve.engine.loading.manifest import read_manifests
 from spinf_serve.engine.models.spec import Rope
@@ -34,7 +34,7 @@ def written(folder: Path, model: TinyModel, **how) -> Path:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_every_tensor_is_that_of_the_model(tmp_path, name, dtype):
     model = tiny(name)
-    checkpoint = GgufCheckpoint(read_gguf(written(tmp_path, model)))
+    checkpoint = checkpoint_from_gguf(read_gguf(written(tmp_path, model)))
     assert checkpoint.names() == model.checkpoint.names()
     for tensor in checkpoint.names():
         expected = model.checkpoint.state[tensor]
@@ -69,7 +69,7 @@ def test_llama3_scaling_is_found_from_its_factors(tmp_path):
     path = written(tmp_path, model, tensors={"rope_freqs.weight": factors})
     found = spec_from_gguf(read_gguf(path), None)
     assert {layer.rope for layer in found.layers} == {rope}
-    assert "rope_freqs.weight" not in GgufCheckpoint(read_gguf(path)).names()
+    assert "rope_freqs.weight" not in checkpoint_from_gguf(read_gguf(path)).names()
 
 
 def test_llama3_factors_are_those_of_transformers():
@@ -141,11 +141,11 @@ def test_a_tensor_that_the_architecture_lacks_is_refused(tmp_path):
     extra = {"blk.0.ffn_gate_exps.weight": np.zeros((2, 2), np.float32)}
     path = written(tmp_path, tiny("llama_tied"), tensors=extra)
     with pytest.raises(Unusable, match=r"ffn_gate_exps\.weight is not part of the architecture"):
-        GgufCheckpoint(read_gguf(path))
+        checkpoint_from_gguf(read_gguf(path))
 
 
 def test_missing_tensors_and_wrong_shapes_are_named(tmp_path):
-    checkpoint = GgufCheckpoint(read_gguf(written(tmp_path, tiny("llama_tied"))))
+    checkpoint = checkpoint_from_gguf(read_gguf(written(tmp_path, tiny("llama_tied"))))
     with pytest.raises(Unusable, match=r"lm_head\.weight is missing"):
         checkpoint.shape("lm_head.weight")
     with pytest.raises(Unusable, match=r"lm_head\.weight is missing"):
@@ -158,7 +158,7 @@ def test_missing_tensors_and_wrong_shapes_are_named(tmp_path):
 
 def test_part_of_a_larger_tensor_can_be_filled(tmp_path):
     model = tiny("llama_tied")
-    checkpoint = GgufCheckpoint(read_gguf(written(tmp_path, model)))
+    checkpoint = checkpoint_from_gguf(read_gguf(written(tmp_path, model)))
     name = "model.layers.1.self_attn.q_proj.weight"
     expected = model.checkpoint.state[name]
     rows = torch.full((100, 60), float("nan"))
@@ -172,7 +172,7 @@ def test_part_of_a_larger_tensor_can_be_filled(tmp_path):
 def test_a_file_that_shrank_since_it_was_opened_is_named(tmp_path):
     path = written(tmp_path, tiny("llama_tied"))
     file = read_gguf(path)
-    checkpoint = GgufCheckpoint(file)
+    checkpoint = checkpoint_from_gguf(file)
     last = max(file.tensors.values(), key=lambda entry: entry.start)
     os.truncate(path, last.start + last.size - 4)
     name = next(n for n in checkpoint.names() if gguf_name("llama", n) == last.name)
@@ -184,7 +184,7 @@ def test_a_file_that_shrank_since_it_was_opened_is_named(tmp_path):
 def test_the_embedded_weights_are_those_of_the_reference_unpacking():
     path = embedded_file(read_manifests()[0].source)
     file = read_gguf(path)
-    checkpoint = GgufCheckpoint(file)
+    checkpoint = checkpoint_from_gguf(file)
     data = np.memmap(path, np.uint8, "r")
     assert len(checkpoint.names()) == 272
     for name in checkpoint.names():

@@ -5,7 +5,6 @@ Knows paths of the request only as text that a wire format gave it, and no JSON.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from statistics import fmean
 
 from spinf_serve.engine.api import Engine, Job
 from spinf_serve.engine.work import Counts, Limits, Result, Work
@@ -253,7 +252,7 @@ def warnings_of(call: Call, results: Sequence[Result]) -> list[Warning]:
         for answer in result.answers:
             if not answer.single_read:
                 continue
-            residual = fmean(prompt.residual for prompt in answer.prompts)
+            residual = sum(prompt.residual for prompt in answer.prompts) / len(answer.prompts)
             if residual > LOW_MASS_RESIDUAL:
                 found.append(
                     Warning(

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 import urllib.error
 import urllib.request
@@ -132,20 +133,21 @@ def score(url: str, request: dict[str, Any]) -> dict[str, Any]:
 
 def table(answer: dict[str, Any]) -> Iterator[str]:
     """Lines of the table: an option each, the one with the largest lift marked."""
-    yield f"{'question':<16}{'option':<14}{'p':>7}{'floor_p':>10}{'lift':>9}{'residual':>11}"
+    yield f"{'question':<14}{'option':<13}{'p':>7}{'floor_p':>10}{'lift':>9}{'residual':>12}"
     for query in answer["results"][0]["queries"]:
         for combination in query["combinations"]:
+            options = combination["options"]
+            lifts = [option["p"] - option["floor_p"] for option in options]
+            # What holds for the whole question stands in its first row only.
             name = " ".join([query["id"], *combination["values"].values()])
             residual = f"{combination['residual']:.3f}"
-            lifts = [option["p"] - option["floor_p"] for option in combination["options"]]
-            for option, lift in zip(combination["options"], lifts, strict=True):
-                first = option is combination["options"][0]
+            for option, lift in zip(options, lifts, strict=True):
+                mark = "<" if lift == max(lifts) else ""
                 yield (
-                    f"{name if first else '':<16}{option['text'].strip():<14}"
-                    f"{option['p']:>7.3f}{option['floor_p']:>10.3f}{lift:>+9.3f}"
-                    f"{residual if first else '':>11}"
-                    f"{'  <' if lift == max(lifts) else ''}"
-                )
+                    f"{name:<14}{option['text'].strip():<13}{option['p']:>7.3f}"
+                    f"{option['floor_p']:>10.3f}{lift:>+9.3f} {mark:<2}{residual:>9}"
+                ).rstrip()
+                name = residual = ""
 
 
 def main() -> None:
@@ -156,13 +158,13 @@ def main() -> None:
         begun = time.monotonic()
         answer = score(url, REQUEST)
         spent = time.monotonic() - begun
-    print(f"\n{MESSAGE}\n")
+    print(f"\n{textwrap.fill(MESSAGE, 90)}\n")
     print("\n".join(table(answer)))
     prompts = answer["usage"]["scoring"]["prompts"]
     print(
-        f"\n{prompts} prompts in {spent:.2f} s. p: probability among the options; floor_p: the same "
-        "without the message;\nlift: what the message adds (< the largest); residual: probability "
-        "of all other words."
+        f"\n{prompts} prompts in {spent:.2f} s. p: probability among the options; floor_p: the "
+        "same without the message;\nlift: what the message adds (< the largest); residual: "
+        "probability of all other words."
     )
 
 

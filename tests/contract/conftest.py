@@ -1,10 +1,12 @@
 """Servers that the contract is tried on. Every engine that is served must pass the same tests."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from spinf_serve.engine.api import Engine
+from spinf_serve.engine.api import Engine, open_engine
+from spinf_serve.engine.config import EngineConfig
 from spinf_serve.engine.work import Limits
 from spinf_serve.server.config import ServerConfig
 from tests.support.servers import Running, running
@@ -21,23 +23,25 @@ LIMITS = Limits(
 TOKEN = "let-me-in"
 TRUSTED_TOKEN = "let-me-in-and-trust-me"
 
-# Name -> how such an engine is opened with limits.
-ENGINES: dict[str, Callable[[Limits], Engine]] = {
-    "stub": lambda limits: StubEngine(limits).as_engine(),
-}
+
+def _stub() -> Engine:
+    return StubEngine(LIMITS).as_engine()
 
 
-@pytest.fixture(scope="session", params=[pytest.param(name) for name in ENGINES])
-def open_engine(request: pytest.FixtureRequest) -> Callable[[], Engine]:
-    """Opens one of the engines; the same one each time, since no test changes it."""
-    engine = ENGINES[request.param](LIMITS)
-    return lambda: engine
+def _embedded() -> Engine:
+    return open_engine(EngineConfig(), LIMITS)
 
 
-@pytest.fixture(scope="session")
-def server(open_engine: Callable[[], Engine]) -> Iterator[Running]:
+ENGINES: list[Any] = [
+    pytest.param(_stub, id="stub"),
+    pytest.param(_embedded, id="embedded", marks=[pytest.mark.weights, pytest.mark.slow]),
+]
+
+
+@pytest.fixture(scope="session", params=ENGINES)
+def server(request: pytest.FixtureRequest) -> Iterator[Running]:
     """A server that is open to all."""
-    with running(open_engine, ServerConfig(limits=LIMITS, max_body_bytes=64 * 1024)) as it:
+    with running(request.param, ServerConfig(limits=LIMITS, max_body_bytes=64 * 1024)) as it:
         yield it
 
 
@@ -45,7 +49,7 @@ def server(open_engine: Callable[[], Engine]) -> Iterator[Running]:
 def guarded() -> Iterator[Running]:
     """A server with a token and a token of trusted callers, on the stub."""
     config = ServerConfig(limits=LIMITS, token=TOKEN, trusted_token=TRUSTED_TOKEN)
-    with running(lambda: StubEngine(LIMITS).as_engine(), config) as it:
+    with running(_stub, config) as it:
         yield it
 
 

@@ -116,6 +116,14 @@ def send(server, path: str, body: Any):
 
 
 @pytest.fixture(scope="module")
+def server():
+    """A server on the stub: what is tried here ends before an engine's work begins."""
+    config = ServerConfig(limits=LIMITS, max_body_bytes=64 * 1024)
+    with running(lambda: StubEngine(LIMITS).as_engine(), config) as it:
+        yield it
+
+
+@pytest.fixture(scope="module")
 def trusting():
     """A server whose client is a trusted caller."""
     with running(lambda: StubEngine(LIMITS).as_engine(), ServerConfig(token=TOKEN)) as server:

@@ -195,13 +195,13 @@ def _project(
     sizes = (spec.heads, layer.kv_heads, layer.kv_heads)
     if not reads_only:
         heads = _by_head(affine(ops, x, weights.qkv, weights.qkv_bias), layer)
-        q, k, v = heads.split(sizes, 1)
+        q, k, v = torch.split(heads, sizes, 1)
         return q, k, v
     q_rows, bias = spec.heads * layer.head_dim, weights.qkv_bias
     q_bias, kv_bias = (None, None) if bias is None else (bias[:q_rows], bias[q_rows:])
     q = _by_head(affine(ops, keep_reads(layout, x), weights.qkv[:q_rows], q_bias), layer)
     kv = _by_head(affine(ops, x, weights.qkv[q_rows:], kv_bias), layer)
-    k, v = kv.split(sizes[1:], 1)
+    k, v = torch.split(kv, sizes[1:], 1)
     return q, k, v
 
 

@@ -73,7 +73,7 @@ class BpeTokenizer:
         encoding = self._encoding(text)
         ids: list[int] = encoding.ids
         if not self._keeps_bytes:
-            return ids, [end for _, end in encoding.offsets]
+            return ids, _ends(encoding.offsets, len(text))
         ends = np.cumsum(self._lengths[ids])
         if not text.isascii():
             data = np.frombuffer(self._normal(text).encode(), np.uint8)
@@ -117,6 +117,23 @@ class BpeTokenizer:
 
     def _lacks(self, char: str) -> bool:
         return any(byte in self._missing for byte in char.encode())
+
+
+def _ends(offsets: Sequence[tuple[int, int]], length: int) -> list[int]:
+    """Ends of tokens behind a normaliser: what it dropped or joined belongs to the token before.
+
+    The library says where the first character that went into a token ends, so an accent that was
+    joined to its letter lies between two tokens.
+    """
+    ends = [0] * len(offsets)
+    behind, same = length, (-1, -1)
+    for place in reversed(range(len(offsets))):
+        if offsets[place] == same:
+            ends[place] = ends[place + 1]
+        else:
+            ends[place] = max(offsets[place][1], behind)
+        behind, same = offsets[place][0], offsets[place]
+    return ends
 
 
 def _utf8(text: str) -> bytes:

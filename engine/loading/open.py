@@ -7,13 +7,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from spinf_serve.engine.loading.digest import file_digest
+from spinf_serve.engine.loading.config_json import CONFIG, spec_from_config
+from spinf_serve.engine.loading.digest import file_digest, folder_digest
 from spinf_serve.engine.loading.embedded import embedded_file
 from spinf_serve.engine.loading.gguf import read_gguf
 from spinf_serve.engine.loading.gguf_checkpoint import checkpoint_from_gguf
 from spinf_serve.engine.loading.gguf_spec import spec_from_gguf
 from spinf_serve.engine.loading.gguf_tokenizer import tokenizer_from_gguf
+from spinf_serve.engine.loading.json_files import read_json
+from spinf_serve.engine.loading.json_tokenizer import TOKENIZER, tokenizer_from_folder
 from spinf_serve.engine.loading.manifest import Manifest, names, read_manifests
+from spinf_serve.engine.loading.weights import checkpoint_from_folder, weight_files
 from spinf_serve.engine.models.served import ServedModel
 from spinf_serve.engine.models.spec import Checkpoint, ModelSpec
 from spinf_serve.engine.text.tokenizer import Tokenizer
@@ -58,6 +62,8 @@ def open_checkpoint(name: str, *, offline: bool) -> OpenedModel:
         if name in names(manifest):
             return _of_manifest(manifest)
     path = Path(name).expanduser()
+    if path.is_dir():
+        return _of_folder(path, path.resolve().name, "local")
     if path.is_file() or path.suffix == ".gguf":
         return _of_gguf(path, None)
     known = [alias for manifest in manifests for alias in names(manifest)]
@@ -77,10 +83,7 @@ def _of_gguf(path: Path, manifest: Manifest | None) -> OpenedModel:
     file = read_gguf(path)
     tokenizer = tokenizer_from_gguf(file)
     spec = spec_from_gguf(file, tokenizer.bos_id)
-    if tokenizer.vocab_size > spec.vocab:
-        raise Unusable(
-            f"{path}: the tokenizer has {tokenizer.vocab_size} tokens, the embedding {spec.vocab}"
-        )
+    _check_vocabulary(path, tokenizer, spec)
     base = file.values.get("general.name", path.stem)
     served = manifest.served if manifest else _derived(path.stem, path, str(base), spec, "local")
     expected = manifest.source.sha256 if manifest else None
@@ -91,6 +94,28 @@ def _of_gguf(path: Path, manifest: Manifest | None) -> OpenedModel:
         tokenizer=tokenizer,
         digest=lambda: _checked(path, file_digest(path), expected),
     )
+
+
+def _of_folder(folder: Path, name: str, revision: str) -> OpenedModel:
+    where = folder / CONFIG
+    tokenizer = tokenizer_from_folder(folder)
+    spec = spec_from_config(read_json(where), where, tokenizer.bos_id)
+    _check_vocabulary(folder, tokenizer, spec)
+    files = [*weight_files(folder), where, folder / TOKENIZER]
+    return OpenedModel(
+        served=_derived(name, where, name, spec, revision),
+        spec=spec,
+        checkpoint=checkpoint_from_folder(folder, tied=spec.tied),
+        tokenizer=tokenizer,
+        digest=lambda: folder_digest(files),
+    )
+
+
+def _check_vocabulary(where: Path, tokenizer: Tokenizer, spec: ModelSpec) -> None:
+    if tokenizer.vocab_size > spec.vocab:
+        raise Unusable(
+            f"{where}: the tokenizer has {tokenizer.vocab_size} tokens, the embedding {spec.vocab}"
+        )
 
 
 def _checked(path: Path, digest: str, expected: str | None) -> str:

@@ -56,6 +56,11 @@ def byte_level_piece(text: str) -> bytes:
         return text.encode()
 
 
+def is_fallback(text: str) -> bool:
+    """Whether an entry of a byte-fallback vocabulary stands for one byte, such as `<0x0A>`."""
+    return _FALLBACK.fullmatch(text) is not None
+
+
 def fallback_byte(text: str) -> bytes:
     """The byte of an entry such as `<0x0A>`. Raises `Unusable` for another text."""
     found = _FALLBACK.fullmatch(text)

@@ -1,0 +1,163 @@
+"""Safetensors folders: one file, or several with an index.
+
+Reads the tables of contents; values are read later, through `FileCheckpoint`. Knows how published
+checkpoints prefix the names of a text model, and which of their tensors it has no use for.
+"""
+
+import json
+import struct
+from collections.abc import Mapping
+from math import prod
+from pathlib import Path
+from typing import Final
+
+from spinf_serve.engine.loading.checkpoint import FileCheckpoint, StoredTensor
+from spinf_serve.engine.loading.gguf import TensorEntry, TensorType
+from spinf_serve.engine.loading.json_files import read_json
+from spinf_serve.packs.errors import Unusable
+
+SINGLE: Final = "model.safetensors"
+INDEX: Final = "model.safetensors.index.json"
+
+_TYPES: Final = {
+    "F32": TensorType("F32", 1, 4),
+    "F16": TensorType("F16", 1, 2),
+    "BF16": TensorType("BF16", 1, 2),
+}
+# A header is JSON; one longer than this is a broken file.
+_LONGEST_HEADER: Final = 100_000_000
+
+# A model that also reads images keeps its text model under one of these, longest first.
+_TEXT_PREFIXES: Final = ("language_model.model.", "model.language_model.")
+_TEXT_HEADS: Final = ("language_model.lm_head.",)
+# Parts of such a checkpoint that a text model does not have.
+_OTHER_PARTS: Final = (
+    "vision_tower.",
+    "multi_modal_projector.",
+    "model.vision_tower.",
+    "model.multi_modal_projector.",
+)
+
+
+def weight_files(folder: Path) -> tuple[Path, ...]:
+    """The files that hold the weights, sorted by name.
+
+    Raises `Unusable` when there are none, or the index names one that is missing.
+    """
+    if (folder / INDEX).is_file():
+        names = sorted(set(_weight_map(folder).values()))
+    elif (folder / SINGLE).is_file():
+        names = [SINGLE]
+    else:
+        raise Unusable(f"{folder}: no weights, neither {SINGLE} nor {INDEX}")
+    missing = [name for name in names if not (folder / name).is_file()]
+    if missing:
+        raise Unusable(f"{folder}: {INDEX} names {missing[0]}, which is missing; fetch it again")
+    return tuple(folder / name for name in names)
+
+
+def checkpoint_from_folder(folder: Path, *, tied: bool) -> FileCheckpoint:
+    """The weights in a folder of safetensors.
+
+    Args:
+        folder: with `model.safetensors`, or an index and its files.
+        tied: the head is the embedding table; a copy of it in the file is not offered.
+
+    Raises `Unusable` for files that are missing, broken, contradict the index, or hold types that
+    are not supported.
+    """
+    found: dict[str, StoredTensor] = {}
+    for path in weight_files(folder):
+        for entry in _entries(path):
+            if entry.name in found:
+                raise Unusable(f"{folder}: two files hold the tensor {entry.name}")
+            found[entry.name] = StoredTensor(path, entry)
+    if (folder / INDEX).is_file():
+        _compare(folder, found)
+    tensors: dict[str, StoredTensor] = {}
+    for name, stored in found.items():
+        text_name = _text_name(name)
+        if text_name is None or (tied and text_name == "lm_head.weight"):
+            continue
+        if text_name in tensors:
+            raise Unusable(f"{folder}: two tensors both stand for {text_name}")
+        tensors[text_name] = stored
+    return FileCheckpoint(folder, tensors)
+
+
+def _text_name(name: str) -> str | None:
+    """The name in a text-only checkpoint, or None for what a text model has no use for."""
+    if name.startswith(_OTHER_PARTS) or name.endswith(".rotary_emb.inv_freq"):
+        return None
+    for prefix in _TEXT_PREFIXES:
+        if name.startswith(prefix):
+            return "model." + name.removeprefix(prefix)
+    for prefix in _TEXT_HEADS:
+        if name.startswith(prefix):
+            return "lm_head." + name.removeprefix(prefix)
+    return name
+
+
+def _weight_map(folder: Path) -> Mapping[str, str]:
+    index = read_json(folder / INDEX).get("weight_map")
+    if not isinstance(index, dict) or not index:
+        raise Unusable(f"{folder / INDEX}: weight_map is missing or empty")
+    for tensor, name in index.items():
+        # A name with a folder in it could point anywhere.
+        if not isinstance(name, str) or Path(name).name != name:
+            raise Unusable(
+                f"{folder / INDEX}: {tensor} is said to lie in {name!r}, not a file name"
+            )
+    return index
+
+
+def _compare(folder: Path, found: Mapping[str, StoredTensor]) -> None:
+    index = _weight_map(folder)
+    for tensor, name in index.items():
+        if tensor not in found or found[tensor].path.name != name:
+            raise Unusable(f"{folder}: {name} should hold the tensor {tensor} and does not")
+    extra = sorted(found.keys() - index.keys())
+    if extra:
+        raise Unusable(f"{folder}: {INDEX} does not list {extra[0]} ({len(extra)} such tensors)")
+
+
+def _entries(path: Path) -> list[TensorEntry]:
+    """The tensors of one file."""
+    try:
+        with open(path, "rb") as file:
+            size = path.stat().st_size
+            head = file.read(8)
+            length = struct.unpack("<Q", head)[0] if len(head) == 8 else 0
+            if not 0 < length <= min(size - 8, _LONGEST_HEADER):
+                raise Unusable(f"{path}: not a safetensors file, or cut short; fetch it again")
+            header = json.loads(file.read(length))
+    except OSError as error:
+        raise Unusable(f"{path}: cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise Unusable(f"{path}: not a safetensors file (its header is not JSON)") from error
+    if not isinstance(header, dict):
+        raise Unusable(f"{path}: not a safetensors file (its header is not an object)")
+    header.pop("__metadata__", None)
+    return [_entry(path, name, row, 8 + length, size) for name, row in header.items()]
+
+
+def _entry(path: Path, name: str, row: object, base: int, file_size: int) -> TensorEntry:
+    match row:
+        case {"dtype": str(dtype), "shape": [*dims], "data_offsets": [int(start), int(end)]} if all(
+            isinstance(size, int) for size in dims
+        ):
+            shape = tuple(dims)
+        case _:
+            raise Unusable(f"{path}: the table's row of the tensor {name} is broken")
+    kind = _TYPES.get(dtype)
+    if kind is None:
+        raise Unusable(
+            f"{path}: the tensor {name} has the type {dtype}, which is not supported "
+            f"(supported are {', '.join(_TYPES)})"
+        )
+    size = prod(shape) * kind.size
+    if start < 0 or end - start != size:
+        raise Unusable(f"{path}: the tensor {name} takes {end - start} bytes, expected {size}")
+    if base + end > file_size:
+        raise Unusable(f"{path}: cut short, the tensor {name} ends behind the file; fetch it again")
+    return TensorEntry(name, kind, shape, base + start, size)

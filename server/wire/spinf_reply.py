@@ -15,7 +15,7 @@ from spinf_serve.server.wire.spinf import ScoreRequest
 DECIMALS = 6
 """Decimals of probabilities and log-probabilities, unless full precision is asked for."""
 
-_STEPS = 10**DECIMALS
+_STEPS = 10.0**DECIMALS
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,124 @@
+"""Running a server: addresses, the end by a signal, set-up problems in one line."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+
+import httpx
+import pytest
+
+from spinf_serve.packs.errors import Unusable
+from spinf_serve.server.app import bind
+from tests.support.servers import request
+
+
+def test_a_busy_port_is_one_line_with_the_remedy():
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(Unusable, match=f"port {port} of 127.0.0.1 is in use.*--port"):
+            bind("127.0.0.1", port)
+
+
+@pytest.mark.parametrize("host", ["203.0.113.7", "no host", "a" * 300, "\udc80"])
+def test_an_address_that_is_not_ours_is_one_line(host):
+    with pytest.raises(Unusable, match="--host .* is no address of this machine"):
+        bind(host, 0)
+
+
+def test_a_port_may_be_taken_again_at_once():
+    first = bind("127.0.0.1", 0)
+    port = first.getsockname()[1]
+    first.listen()
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        accepted, _ = first.accept()
+        accepted.close()
+        client.recv(1)
+    first.close()
+    bind("127.0.0.1", port).close()
+
+
+SERVER = """
+import sys, threading
+from spinf_serve.packs.errors import Unusable
+from spinf_serve.server.app import create_app, serve
+from spinf_serve.server.config import ServerConfig
+from tests.support.stub_engine import StubEngine
+
+def open_engine():
+    {opening}
+
+config = ServerConfig(port=0, token="hidden-token")
+try:
+    serve(create_app(open_engine, config), config)
+except Unusable as fault:
+    print("error:", fault, file=sys.stderr)
+    sys.exit(2)
+print("ended")
+"""
+AUTH = {"Authorization": "Bearer hidden-token"}
+
+
+def start(root, opening: str) -> subprocess.Popen[str]:
+    code = SERVER.format(opening=textwrap.indent(textwrap.dedent(opening), "    ").strip())
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=root,
+        env=os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def address(process: subprocess.Popen[str]) -> str:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "listening on" in line:
+            return line.split("listening on ")[1].split(";")[0]
+    raise AssertionError("the server did not say where it listens")
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_server_after_the_requests_in_work(root, stop):
+    process = start(root, "stub = StubEngine(); stub.step_seconds = 1.0; return stub.as_engine()")
+    try:
+        url = address(process)
+        with httpx.Client(base_url=url, trust_env=False, headers=AUTH) as client:
+            while client.get("/readyz").status_code != 200:
+                pass
+            answers: list[httpx.Response] = []
+            body = request("words that stay private")
+            asking = threading.Thread(
+                target=lambda: answers.append(client.post("/v1/score?x=1", json=body))
+            )
+            asking.start()
+            # The pass takes a second, and the request is in it when the signal comes.
+            threading.Event().wait(0.4)
+            process.send_signal(stop)
+            asking.join(20)
+            assert answers[0].status_code == 200
+        out, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == (0 if stop == signal.SIGINT else -signal.SIGTERM)
+    said = out + err
+    assert "POST /v1/score" in said
+    assert "no model at all" in said
+    assert "hidden-token" not in said and "private" not in said
+    assert "Traceback" not in said
+
+
+def test_a_model_that_a_person_must_mend_ends_the_server_with_one_line(root):
+    process = start(root, "raise Unusable('no weights here: run make setup')")
+    try:
+        _, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == 2
+    assert err.count("no weights here: run make setup") == 1
+    assert "Traceback" not in err

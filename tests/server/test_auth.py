@@ -1,0 +1,60 @@
+"""Tokens: who is let in, who is trusted, and that no comparison stops early."""
+
+import hmac
+
+import pytest
+
+from spinf_serve.packs.errors import Refused
+from spinf_serve.server.auth import ANYBODY, Caller, Guard
+
+TRUSTED = Caller(trusted=True, sees_counters=True)
+
+
+@pytest.mark.parametrize(
+    ("guard", "given", "caller"),
+    [
+        (Guard(None, None), [], ANYBODY),
+        (Guard(None, None), ["Bearer x"], ANYBODY),
+        (Guard(None, None, debug=True), [], Caller(trusted=False, sees_counters=True)),
+        (Guard("a", None), ["Bearer a"], TRUSTED),
+        (Guard("a", None), ["bEaReR  a "], TRUSTED),
+        (Guard("a", "b"), ["Bearer a"], ANYBODY),
+        (Guard("a", "b"), ["Bearer b"], TRUSTED),
+        (Guard(None, "b"), [], ANYBODY),
+        (Guard(None, "b"), ["Bearer x"], ANYBODY),
+        (Guard(None, "b"), ["Bearer b"], TRUSTED),
+        (Guard("ä", None), ["Bearer ä"], TRUSTED),
+    ],
+)
+def test_who_is_let_in_and_who_is_trusted(guard, given, caller):
+    assert guard.caller(given) == caller
+
+
+@pytest.mark.parametrize(
+    "given",
+    [[], [""], ["Bearer"], ["Bearer "], ["a"], ["Basic a"], ["Bearer A"], ["Bearer a b"],
+     ["Bearer a", "Bearer a"]],
+)  # fmt: skip
+@pytest.mark.parametrize("guard", [Guard("a", None), Guard("a", "b")])
+def test_who_is_not_let_in(guard, given):
+    with pytest.raises(Refused) as caught:
+        guard.caller(given)
+    assert caught.value.code == "invalid_token"
+
+
+def test_both_tokens_are_always_compared_in_constant_time(monkeypatch):
+    compared = []
+
+    def compare(given: bytes, wanted: bytes) -> bool:
+        compared.append(wanted)
+        return given == wanted
+
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+    Guard("a", "b").caller(["Bearer a"])
+    assert compared == [b"a", b"b"]
+
+
+def test_a_refusal_tells_no_token():
+    with pytest.raises(Refused) as caught:
+        Guard("secret", "hidden").caller(["Bearer guess"])
+    assert not {"secret", "hidden", "guess"} & set(caught.value.message.split())

@@ -1,0 +1,158 @@
+"""The engine's thread: outcomes, sharing, failures, cancels, the end."""
+
+import threading
+from queue import Queue
+
+import pytest
+
+from spinf_serve.engine.work import Work
+from spinf_serve.packs.errors import Busy, Fault, Unusable
+from spinf_serve.packs.question import Prompt, Question
+from spinf_serve.server.worker import Answered, Failed, Outcome, Worker
+from tests.support.stub_engine import NAN, StubEngine
+
+QUESTIONS = (Question("q", (Prompt("Late?"),), (" yes", " no")),)
+
+
+@pytest.fixture
+def stub() -> StubEngine:
+    return StubEngine()
+
+
+@pytest.fixture
+def worker(stub):
+    loaded = threading.Event()
+    worker = Worker(stub.as_engine, loaded.set)
+    worker.start()
+    assert loaded.wait(10)
+    yield worker
+    stub.gate.set()
+    worker.stop(10)
+    assert not worker.ready
+
+
+@pytest.fixture
+def ask(worker):
+    def ask(*contents: str):
+        outcomes: Queue[Outcome] = Queue()
+        jobs = tuple(worker.engine.compile(Work(text, QUESTIONS)) for text in contents)
+        return worker.ask(jobs, outcomes.put), outcomes
+
+    return ask
+
+
+def test_results_come_in_the_order_of_the_works(ask, stub):
+    _, outcomes = ask("a", "b", "a")
+    outcome = outcomes.get(timeout=10)
+    assert isinstance(outcome, Answered)
+    a, b, again = (result.answers for result in outcome.results)
+    assert a == again != b
+    assert min(outcome.queue_seconds, outcome.score_seconds, outcome.busy_seconds) >= 0
+    assert stub.passes == [3]
+
+
+def test_busy_seconds_count_the_passes_of_others_too(ask, stub):
+    stub.step_seconds = 0.05
+    stub.gate.clear()
+    _, first = ask("a")
+    _, second = ask("b")
+    stub.gate.set()
+    first.get(timeout=10)
+    outcome = second.get(timeout=10)
+    assert outcome.busy_seconds >= 0.05
+    assert outcome.busy_seconds <= outcome.score_seconds
+
+
+def test_a_failing_work_fails_its_ticket_once_and_no_other(ask):
+    _, bad = ask("a", f"b {NAN}", f"c {NAN}")
+    _, good = ask("d")
+    failed = bad.get(timeout=10)
+    assert isinstance(failed, Failed)
+    assert (failed.index, failed.error.code) == (1, "engine_error")
+    assert isinstance(good.get(timeout=10), Answered)
+    assert bad.empty()
+
+
+@pytest.mark.parametrize("hook", ["step_error", "submit_error"])
+def test_an_exception_of_the_engine_is_a_fault_and_the_thread_lives(
+    ask, stub, worker, hook, caplog
+):
+    setattr(stub, hook, OSError("no device"))
+    _, outcomes = ask("a", "b")
+    failed = outcomes.get(timeout=10)
+    assert isinstance(failed.error, Fault)
+    assert "OSError" in failed.error.message
+    assert "no device" not in failed.error.message
+    assert "no device" in caplog.text
+    assert stub.pending == 0
+    _, outcomes = ask("c")
+    assert isinstance(outcomes.get(timeout=10), Answered)
+    assert worker.ready
+
+
+def test_an_engine_that_forgets_works_is_found_out(ask, stub, caplog):
+    stub.step = lambda: stub._jobs.clear() or []
+    _, outcomes = ask("a")
+    assert isinstance(outcomes.get(timeout=10), Failed)
+    assert "has not answered" in caplog.text
+
+
+def test_a_cancelled_ticket_gets_no_outcome(ask, stub, worker):
+    stub.gate.clear()
+    _, first = ask("a")
+    ticket, dropped = ask("b", "c")
+    worker.cancel(ticket)
+    stub.gate.set()
+    assert isinstance(first.get(timeout=10), Answered)
+    _, last = ask("d")
+    last.get(timeout=10)
+    assert dropped.empty()
+    worker.cancel(ticket)
+
+
+def test_stopping_answers_what_was_asked(ask, stub, worker):
+    stub.gate.clear()
+    _, first = ask("a")
+    _, second = ask("b")
+    stopping = threading.Thread(target=worker.stop, args=[10])
+    stopping.start()
+    stub.gate.set()
+    stopping.join(10)
+    assert isinstance(first.get_nowait(), Answered)
+    assert isinstance(second.get_nowait(), Answered)
+
+
+def test_before_it_is_loaded_there_is_no_engine(stub):
+    opening = threading.Event()
+
+    def open_engine():
+        opening.wait(10)
+        return stub.as_engine()
+
+    worker = Worker(open_engine)
+    worker.start()
+    with pytest.raises(Busy) as caught:
+        worker.engine  # noqa: B018
+    assert (caught.value.code, caught.value.retry_after_seconds) == ("warming_up", 10)
+    assert not worker.ready
+    opening.set()
+    worker.stop(10)
+
+
+@pytest.mark.parametrize(
+    ("fault", "logged"), [(Unusable("get it so"), False), (MemoryError("too large"), True)]
+)
+def test_a_model_that_cannot_be_opened_is_told_to_who_started_the_server(fault, logged, caplog):
+    def open_engine():
+        raise fault
+
+    loaded = threading.Event()
+    worker = Worker(open_engine, loaded.set)
+    worker.start()
+    assert loaded.wait(10)
+    assert worker.load_error is fault
+    assert ("could not be loaded" in caplog.text) is logged
+    with pytest.raises(Busy) as caught:
+        worker.engine  # noqa: B018
+    assert (caught.value.code, caught.value.retry_after_seconds) == ("model_unavailable", 60)
+    worker.stop(10)

@@ -192,7 +192,7 @@ def _project(
     reads_only: bool,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """q [N or R, H, D], k and v [N, G, D]."""
-    sizes = (spec.heads, layer.kv_heads, layer.kv_heads)
+    sizes = [spec.heads, layer.kv_heads, layer.kv_heads]
     if not reads_only:
         heads = _by_head(affine(ops, x, weights.qkv, weights.qkv_bias), layer)
         q, k, v = torch.split(heads, sizes, 1)

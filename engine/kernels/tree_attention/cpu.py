@@ -9,12 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from spinf_serve.engine.kernels.tree_attention.layout import (
-    PATH_TILE,
-    CpuLayout,
-    Segments,
-    padded_trunk,
-)
+from spinf_serve.engine.kernels.tree_attention.layout import TILE, CpuLayout, Tiles
 from spinf_serve.engine.tree.plan import TRUNK_BLOCK, TreeSlice
 
 MASKED = -1e30
@@ -27,13 +22,16 @@ SCORES = 1 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Heads:
-    """One layer's rows by key/value head; slack rows behind N may be read, never written.
+    """One layer's rows by key/value head, float32.
+
+    Behind the N rows lie `TRUNK_BLOCK` slack rows, which a run of rows may reach into; behind these
+    the keys and values of short kept trunks.
 
     Attributes:
-        q: [G, N + TRUNK_BLOCK, group, D] queries, then overwritten by nobody.
-        k, v: [G, N + TRUNK_BLOCK, D].
+        q: [G, N + slack, group, D].
+        k, v: [G, N + slack + kept, D].
         out: [G, N, group, D].
-        lse: [G, N, group] log-sum-exp of the path step.
+        lse: [G, N, group] log-sum-exp over the path, of branch rows behind a long trunk.
     """
 
     q: torch.Tensor
@@ -61,20 +59,19 @@ def attention(
     Also stores the trunk keys and values that a later pass needs.
     """
     heads = _by_head(layout, q, k, v, scale, window, reads_only)
-    for segments in layout.read_segments if reads_only else layout.segments:
-        _path_step(heads, segments)
-    for number, part in enumerate(layout.slices):
-        end = part.row_start + part.trunk_rows + part.branch_rows
-        _keep(heads, layout, layer, number)
-        if part.trunk_start + part.trunk_rows and not (
-            reads_only and not layout.reads_in(part.row_start, end)
-        ):
-            keys, values = _trunk(heads, layout, layer, number)
-            _trunk_rows(heads, part, keys, values)
-            _trunk_step(heads, layout, part, keys, values)
+    _keep(heads, layout, layer)
+    _borrow(heads, layout, layer)
+    work = layout.reads if reads_only else layout.every
+    for tiles in work.indexed:
+        _indexed(heads, tiles)
+    for number in work.long:
+        part = layout.slices[number]
+        keys, values = _trunk(heads, layout, layer, number)
+        _trunk_rows(heads, part, keys, values)
+        _trunk_step(heads, layout, part, keys, values)
     out = heads.out.transpose(0, 1)
     picked = out[layout.read_rows] if reads_only else out
-    return picked.reshape(q.shape[0], -1).to(q.dtype)
+    return picked.reshape(q.shape[0], q.shape[1] * q.shape[2]).to(q.dtype)
 
 
 def _by_head(
@@ -89,9 +86,10 @@ def _by_head(
     rows, kv_heads, size = k.shape
     group = q.shape[1] // kv_heads
     wide = rows + TRUNK_BLOCK
+    all_keys = wide + TRUNK_BLOCK * len(layout.borrowed)
     queries = _buffer(layout, "q", kv_heads, wide, group, size)
-    keys = _buffer(layout, "k", kv_heads, wide, size)
-    values = _buffer(layout, "v", kv_heads, wide, size)
+    keys = _buffer(layout, "k", kv_heads, all_keys, size)
+    values = _buffer(layout, "v", kv_heads, all_keys, size)
     by_head = q.reshape(q.shape[0], kv_heads, group, size).transpose(0, 1)
     if reads_only:
         queries[:, layout.read_rows] = by_head.float()
@@ -112,46 +110,62 @@ def _buffer(layout: CpuLayout, name: str, *shape: int) -> torch.Tensor:
     return found
 
 
-def _path_step(heads: _Heads, segments: Segments) -> None:
-    """Rows of the segments against their path; fills `out` and `lse` of the rows they own."""
+def _keep(heads: _Heads, layout: CpuLayout, layer: int) -> None:
+    """Stores the trunk rows of this pass whose trunks are kept."""
+    for number, kept in layout.kept.items():
+        part = layout.slices[number]
+        rows = slice(part.row_start, part.branch_start)
+        places = slice(part.trunk_start, part.trunk_start + part.trunk_rows)
+        kept.keys[layer][:, places].copy_(heads.k[:, rows])
+        kept.values[layer][:, places].copy_(heads.v[:, rows])
+
+
+def _borrow(heads: _Heads, layout: CpuLayout, layer: int) -> None:
+    """Lays short kept trunks where tiles can index them."""
+    start = heads.q.shape[1]
+    for number in layout.borrowed:
+        kept = layout.kept[number]
+        heads.k[:, start : start + TRUNK_BLOCK].copy_(kept.keys[layer])
+        heads.v[:, start : start + TRUNK_BLOCK].copy_(kept.values[layer])
+        start += TRUNK_BLOCK
+
+
+def _indexed(heads: _Heads, tiles: Tiles) -> None:
+    """Rows of the tiles against their gathered keys; fills `out` of the rows that they own.
+
+    Where a long trunk's part is to be merged in, also `lse`.
+    """
     kv_heads, _, group, size = heads.q.shape
-    seen = segments.depth_start + PATH_TILE
-    count = len(segments.query_rows) // PATH_TILE
-    q = heads.q.index_select(1, segments.query_rows).view(-1, PATH_TILE * group, size)
-    k = heads.k.index_select(1, segments.key_rows).view(-1, seen, size)
-    v = heads.v.index_select(1, segments.key_rows).view(-1, seen, size)
+    q = heads.q.index_select(1, tiles.query_rows).view(-1, TILE * group, size)
+    k = heads.k.index_select(1, tiles.key_rows).view(-1, tiles.keys, size)
+    v = heads.v.index_select(1, tiles.key_rows).view(-1, tiles.keys, size)
     scores = _scores(q, k, heads.scale)
-    hidden = _hidden(segments.depth_start, 0, PATH_TILE, seen, heads.window)
-    scores.view(-1, PATH_TILE, group, seen).masked_fill_(hidden[:, None], MASKED)
-    weights, lse = _softmax(scores)
-    out = torch.bmm(weights, v).view(kv_heads, count * PATH_TILE, group, size)
-    own, rows = segments.own, segments.own_rows
-    heads.out.index_copy_(1, rows, out.index_select(1, own))
-    heads.lse.index_copy_(1, rows, lse.view(kv_heads, -1, group).index_select(1, own))
-
-
-def _hidden(
-    first_row: int, first_key: int, rows: int, keys: int, window: int | None
-) -> torch.Tensor:
-    """[rows, keys] bool: keys behind a row, or out of its window; both counted on one scale."""
-    row = first_row + torch.arange(rows)[:, None]
-    key = first_key + torch.arange(keys)
-    hidden = key > row
-    return hidden if window is None else hidden | (key <= row - window)
+    by_row = scores.view(kv_heads, -1, TILE, group, tiles.keys)
+    by_row.masked_fill_(tiles.hidden(heads.window)[:, :, None], MASKED)
+    if tiles.short_trunk:
+        torch.softmax(scores, -1, out=scores)
+    else:
+        lse = _softmax(scores).view(kv_heads, -1, group)
+        heads.lse.index_copy_(1, tiles.own_rows, lse.index_select(1, tiles.own))
+    out = torch.bmm(scores, v).view(kv_heads, -1, group, size)
+    heads.out.index_copy_(1, tiles.own_rows, out.index_select(1, tiles.own))
 
 
 def _trunk_rows(heads: _Heads, part: TreeSlice, keys: torch.Tensor, values: torch.Tensor) -> None:
-    """Causal attention of the slice's trunk rows, block by block."""
+    """Causal attention of a long trunk's rows in this pass, block by block."""
+    place = torch.arange(TRUNK_BLOCK)[:, None]
     for start in range(0, part.trunk_rows, TRUNK_BLOCK):
         offset = part.trunk_start + start
-        first = _first_key(offset, heads.window)
-        end = offset + TRUNK_BLOCK
+        first, end = _first_key(offset, heads.window), offset + TRUNK_BLOCK
         rows = min(TRUNK_BLOCK, part.trunk_rows - start)
         row = part.row_start + start
         q = heads.q[:, row : row + TRUNK_BLOCK]
         scores = _scores(q.flatten(1, 2), keys[:, first:end], heads.scale)
-        hidden = _hidden(offset, first, TRUNK_BLOCK, end - first, heads.window)
-        scores.view(*q.shape[:3], -1).masked_fill_(hidden[:, None], MASKED)
+        by_row = scores.view(*q.shape[:3], end - first)
+        by_row[..., -TRUNK_BLOCK:].masked_fill_((place.T > place)[:, None], MASKED)
+        if heads.window is not None:
+            passed = torch.arange(first, end) <= offset + place - heads.window
+            by_row.masked_fill_(passed[:, None], MASKED)
         torch.softmax(scores, -1, out=scores)
         out = torch.bmm(scores, values[:, first:end]).view(q.shape)
         heads.out[:, row : row + rows] = out[:, :rows]
@@ -160,34 +174,34 @@ def _trunk_rows(heads: _Heads, part: TreeSlice, keys: torch.Tensor, values: torc
 def _trunk_step(
     heads: _Heads, layout: CpuLayout, part: TreeSlice, keys: torch.Tensor, values: torch.Tensor
 ) -> None:
-    """Merges what the slice's branch rows see of the trunk into `out`."""
-    if part.branch_rows == 0:
-        return
+    """Merges what the slice's branch rows see of a long trunk into `out`."""
     first = _first_key(part.trunk_len, heads.window)
-    keys, values = keys[:, first:], values[:, first:]
+    count = keys.shape[1] - first
     kv_heads, _, group, _ = heads.q.shape
-    per_row = kv_heads * group * keys.shape[1]
-    chunk = max(1, SCORES // (per_row * TRUNK_BLOCK)) * TRUNK_BLOCK
+    chunk = max(1, SCORES // (kv_heads * group * count * TRUNK_BLOCK)) * TRUNK_BLOCK
     for start in range(0, part.branch_rows, chunk):
         rows = min(chunk, part.branch_rows - start)
         row = part.branch_start + start
         q = heads.q[:, row : row + -(-rows // TRUNK_BLOCK) * TRUNK_BLOCK]
-        scores = _scores(q.flatten(1, 2), keys, heads.scale)
-        scores[:, :, part.trunk_len - first :] = MASKED
+        scores = _scores(q.flatten(1, 2), keys[:, first:], heads.scale)
+        scores[..., part.trunk_len - first :] = MASKED
         if heads.window is not None:
             position = layout.positions[row : row + rows, None]
-            passed = first + torch.arange(keys.shape[1]) <= position - heads.window
-            scores.view(*q.shape[:3], -1)[:, :rows].masked_fill_(passed[:, None], MASKED)
-        weights, lse = _softmax(scores)
-        out = torch.bmm(weights, values).view(q.shape)[:, :rows]
-        _merge(heads, row, rows, out, lse.view(*q.shape[:3])[:, :rows])
+            passed = torch.arange(first, first + count) <= position - heads.window
+            by_row = scores.view(*q.shape[:3], count)[:, :rows]
+            by_row.masked_fill_(passed[:, None], MASKED)
+        lse = _softmax(scores).view(*q.shape[:3])[:, :rows]
+        out = torch.bmm(scores, values[:, first:]).view(q.shape)[:, :rows]
+        here = slice(row, row + rows)
+        _merge(heads.out[:, here], heads.lse[:, here], out, lse)
 
 
-def _merge(heads: _Heads, row: int, rows: int, out: torch.Tensor, lse: torch.Tensor) -> None:
-    """out := path part + w (trunk part - path part), w = 1 / (1 + exp(lse_path - lse_trunk))."""
-    path = heads.out[:, row : row + rows]
-    share = (heads.lse[:, row : row + rows] - lse).exp_().add_(1).reciprocal_()
-    path.add_(out.sub_(path).mul_(share[..., None]))
+def _merge(
+    path: torch.Tensor, path_lse: torch.Tensor, trunk: torch.Tensor, trunk_lse: torch.Tensor
+) -> None:
+    """path := path + w (trunk - path), w = 1 / (1 + exp(path_lse - trunk_lse)). Spoils trunk."""
+    share = (path_lse - trunk_lse).exp_().add_(1).reciprocal_()
+    path.add_(trunk.sub_(path).mul_(share[..., None]))
 
 
 def _scores(q: torch.Tensor, k: torch.Tensor, scale: float) -> torch.Tensor:
@@ -196,15 +210,15 @@ def _scores(q: torch.Tensor, k: torch.Tensor, scale: float) -> torch.Tensor:
     return torch.baddbmm(out, q, k.transpose(1, 2), beta=0, alpha=scale, out=out)
 
 
-def _softmax(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Softmax over the keys, overwriting scores, and the log-sum-exp of each row.
+def _softmax(scores: torch.Tensor) -> torch.Tensor:
+    """Softmax over the keys, in place; returns the log-sum-exp of each row.
 
     The log-sum-exp is the largest score minus the log of the largest weight: a plain sum would
     depend on the number of threads.
     """
     top = scores.amax(-1)
     torch.softmax(scores, -1, out=scores)
-    return scores, top - scores.amax(-1).log_()
+    return top.sub_(scores.amax(-1).log_())
 
 
 def _first_key(offset: int, window: int | None) -> int:
@@ -214,23 +228,12 @@ def _first_key(offset: int, window: int | None) -> int:
     return max(0, offset - window + 1) // TRUNK_BLOCK * TRUNK_BLOCK
 
 
-def _keep(heads: _Heads, layout: CpuLayout, layer: int, number: int) -> None:
-    """Stores the slice's own trunk rows when the trunk is kept."""
-    part, kept = layout.slices[number], layout.kept.get(number)
-    if kept is None or part.trunk_rows == 0:
-        return
-    rows = slice(part.row_start, part.branch_start)
-    places = slice(part.trunk_start, part.trunk_start + part.trunk_rows)
-    kept.keys[layer][:, places] = heads.k[:, rows].to(kept.keys.dtype)
-    kept.values[layer][:, places] = heads.v[:, rows].to(kept.values.dtype)
-
-
 def _trunk(
     heads: _Heads, layout: CpuLayout, layer: int, number: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Keys and values [G, padded trunk, D] of a slice's trunk so far; values behind it are zero."""
+    """Keys and values [G, padded, D] of a long trunk up to here; values behind its end are zero."""
     part, kept = layout.slices[number], layout.kept.get(number)
-    end = padded_trunk(part)
+    end = -(-(part.trunk_start + part.trunk_rows) // TRUNK_BLOCK) * TRUNK_BLOCK
     if kept is not None:
         return kept.keys[layer][:, :end].float(), kept.values[layer][:, :end].float()
     values = heads.v.new_zeros(heads.v.shape[0], end, heads.v.shape[2])

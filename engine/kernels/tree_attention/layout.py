@@ -2,11 +2,12 @@
 
 Rows are handled in tiles whose shape follows from a row's own content and question:
 
-- trunk rows in blocks of `TRUNK_BLOCK` counted from the trunk's start, against the keys up to the
-  block's end;
-- branch rows against all keys of their trunk, padded to a multiple of `TRUNK_BLOCK`;
-- branch rows against their path in *segments*: rows at depth `16 s .. 16 s + 15` against the keys
-  at depth `0 .. 16 s + 15`.
+- *indexed tiles* of `TILE` rows of one path, at depth `16 s .. 16 s + 15`, against the path's keys
+  at depth `0 .. 16 s + 15`. A trunk of at most `TRUNK_BLOCK` tokens is itself such a path, and its
+  keys, padded to a multiple of `TILE`, stand before those of the paths that continue it;
+- rows of a longer trunk in *blocks* of `TRUNK_BLOCK` counted from the trunk's start, against the
+  keys up to the block's end; its branch rows against all of its keys, padded to a multiple of
+  `TRUNK_BLOCK`. These are runs of rows and need no indexes.
 
 Knows no tensor values: which arithmetic is done in a tile is for `cpu`.
 """
@@ -19,27 +20,49 @@ import torch
 from spinf_serve.engine.kernels.linear.cpu import ROW_TILE
 from spinf_serve.engine.tree.plan import TRUNK_BLOCK, Pass, TreeSlice
 
-PATH_TILE = 16
-"""Depths of a path segment. Part of the numerics."""
+TILE = 16
+"""Rows of a tile, and the step in which the keys of a path grow. Part of the numerics."""
+
+
+UNSEEN = 1 << 30
+"""Place of a key that stands for none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Segments:
-    """Segments of equal depth, S of them, over the whole pass.
+class Tiles:
+    """Tiles of one shape, S of them, over the whole pass.
 
     Attributes:
-        depth_start: depth of the first row; the keys end PATH_TILE behind it.
-        query_rows: [S * PATH_TILE] pass row of each query; a row of the path where there is none.
-        key_rows: [S * (depth_start + PATH_TILE)] pass row of each key, likewise.
-        own: [own] places in `query_rows` of the rows that the segments' paths own.
+        keys: number of keys of a tile.
+        short_trunk: whether the keys of a short trunk are among them, so that nothing is to be
+            merged in later.
+        query_rows: [S * TILE] pass row of each query.
+        key_rows: [S * keys] row of each key in the pass, or behind it among the borrowed rows.
+        query_place: [S, TILE] int32 position of each query in its sequence.
+        key_place: [S, keys] int32 position of each key, or `UNSEEN`.
+        own: [own] which queries are results; the others fill a tile up.
         own_rows: [own] pass rows of these.
     """
 
-    depth_start: int
+    keys: int
+    short_trunk: bool
     query_rows: torch.Tensor
     key_rows: torch.Tensor
+    query_place: torch.Tensor
+    key_place: torch.Tensor
     own: torch.Tensor
     own_rows: torch.Tensor
+    _hidden: dict[int | None, torch.Tensor] = field(default_factory=dict)
+
+    def hidden(self, window: int | None) -> torch.Tensor:
+        """[S, TILE, keys] bool: keys that a query does not see; made once per window."""
+        if window not in self._hidden:
+            query, key = self.query_place[..., None], self.key_place[:, None]
+            hidden = key > query
+            if window is not None:
+                hidden |= key <= query - window
+            self._hidden[window] = hidden
+        return self._hidden[window]
 
 
 @dataclass(slots=True, eq=False)
@@ -54,14 +77,30 @@ class Kept:
     values: torch.Tensor
 
 
-@dataclass(slots=True, eq=False)
-class CpuLayout:
-    """Layout of one pass on the CPU. `rows` of the N rows are the pass's; the rest is padding.
+@dataclass(frozen=True, slots=True, eq=False)
+class TileSet:
+    """The work of one layer.
 
     Attributes:
+        indexed: tiles by shape.
+        long: numbers of the slices whose trunk is longer than `TRUNK_BLOCK`.
+    """
+
+    indexed: tuple[Tiles, ...]
+    long: tuple[int, ...]
+
+
+@dataclass(slots=True, eq=False)
+class CpuLayout:
+    """Layout of one pass on the CPU. Rows behind those of the pass pad it to the row tile.
+
+    Attributes:
+        slices: the trees' parts.
         kept: by slice number, the trunk keys that are or will be kept.
-        segments: all path segments; `read_segments` those with a read row.
-        has_read: [N + 1] number of read rows before each row.
+        borrowed: numbers of the slices whose short trunk was read in an earlier pass; `TRUNK_BLOCK`
+            keys of each are laid behind row N + TRUNK_BLOCK, in this order.
+        every: the tiles of all rows; `reads` of those that hold a read row.
+        buffers: scratch memory that the layers share.
     """
 
     tokens: torch.Tensor
@@ -70,30 +109,26 @@ class CpuLayout:
     column_start: torch.Tensor
     columns: torch.Tensor
     longest: int
-    rows: int
     slices: tuple[TreeSlice, ...]
     kept: dict[int, Kept]
-    segments: tuple[Segments, ...]
-    read_segments: tuple[Segments, ...]
-    reads_before: np.ndarray
+    borrowed: tuple[int, ...]
+    every: TileSet
+    reads: TileSet
     buffers: dict[str, torch.Tensor] = field(default_factory=dict)
-
-    @property
-    def padded(self) -> int:
-        """N, a multiple of the row tile."""
-        return len(self.tokens)
-
-    def reads_in(self, start: int, end: int) -> bool:
-        """Whether any of the rows start .. end - 1 is read."""
-        return bool(self.reads_before[end] > self.reads_before[start])
 
 
 def lay_out(plan: Pass, kept: dict[int, Kept]) -> CpuLayout:
     """Index tensors of a pass; `kept` maps slice numbers to stored trunk keys."""
     rows = len(plan.tokens)
     padding = -rows % ROW_TILE
-    is_read = np.zeros(rows, np.int64)
-    is_read[plan.read_rows] = 1
+    is_read = np.zeros(rows, bool)
+    is_read[plan.read_rows] = True
+    borrowed = tuple(
+        number
+        for number, part in enumerate(plan.slices)
+        if part.trunk_rows == 0 and 0 < part.trunk_len <= TRUNK_BLOCK
+    )
+    runs = _runs(plan, borrowed, rows + padding + TRUNK_BLOCK)
     return CpuLayout(
         tokens=_index(np.pad(plan.tokens, (0, padding))),
         positions=_index(np.pad(plan.positions, (0, padding))),
@@ -101,53 +136,104 @@ def lay_out(plan: Pass, kept: dict[int, Kept]) -> CpuLayout:
         column_start=_index(plan.column_start),
         columns=_index(plan.columns),
         longest=int(plan.positions.max()) + 1,
-        rows=rows,
         slices=plan.slices,
         kept=kept,
-        segments=_segments(plan, None),
-        read_segments=_segments(plan, is_read.astype(bool)),
-        reads_before=np.concatenate(([0], np.cumsum(is_read))),
+        borrowed=borrowed,
+        every=_tile_set(plan, runs, np.ones(rows, bool)),
+        reads=_tile_set(plan, runs, is_read),
     )
 
 
-def _segments(plan: Pass, wanted: np.ndarray | None) -> tuple[Segments, ...]:
-    """Segments that own a row, or one of the `wanted` rows when these are given."""
-    if len(plan.path_len) == 0:
-        return ()
-    width = plan.path_rows.shape[1]
-    full = -(-width // PATH_TILE) * PATH_TILE
-    grid = np.pad(plan.path_rows, ((0, 0), (0, full - width)), constant_values=-1)
-    depth = np.arange(full)
-    owned = (depth >= plan.path_own[:, None]) & (depth < plan.path_len[:, None])
-    if wanted is not None:
-        owned &= wanted[grid]
-    # A path's first row stands in where it has none: its ancestor, so that nothing foreign, not
-    # even a NaN, is ever multiplied into a row.
-    grid = np.where(grid < 0, grid[:, :1], grid)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Runs:
+    """What indexed tiles are cut from: the paths, then the short trunks as paths of their own.
+
+    Attributes:
+        rows: [runs, W] pass row at each depth, W a multiple of TILE; behind the end the first row,
+            an ancestor of all the others. Nothing foreign, not even a NaN, may be multiplied into
+            a row.
+        own: [runs, W] bool, whether the run owns the row.
+        base: [runs] position of depth 0.
+        trunk_keys: [runs] keys of a short trunk before it, padded to TILE; 0 when there is none.
+        trunk_row: [runs] row of the first of these.
+    """
+
+    rows: np.ndarray
+    own: np.ndarray
+    base: np.ndarray
+    trunk_keys: np.ndarray
+    trunk_row: np.ndarray
+
+
+def _runs(plan: Pass, borrowed: tuple[int, ...], borrowed_row: int) -> _Runs:
+    parts = plan.slices
+    trunk_len = np.array([part.trunk_len for part in parts])
+    is_short = trunk_len <= TRUNK_BLOCK
+    trunk_row = np.array([part.row_start for part in parts])
+    trunk_row[list(borrowed)] = borrowed_row + TRUNK_BLOCK * np.arange(len(borrowed))
+    trunks = [i for i, part in enumerate(parts) if is_short[i] and part.trunk_rows]
+    first, length = trunk_row[trunks], trunk_len[trunks]
+
+    longest = max(plan.path_rows.shape[1], int(length.max(initial=0)))
+    depth = np.arange(-(-longest // TILE) * TILE)
+    ends = np.concatenate((plan.path_len, length))[:, None]
+    owns = np.concatenate((plan.path_own, np.zeros_like(length)))[:, None]
+    rows = np.full((len(ends), len(depth)), -1)
+    rows[: len(plan.path_len), : plan.path_rows.shape[1]] = plan.path_rows
+    rows[len(plan.path_len) :] = first[:, None] + depth
+    padded = np.where(is_short, -(-trunk_len // TILE) * TILE, 0)
+    zeros = np.zeros_like(length)
+    return _Runs(
+        rows=np.where(depth < ends, rows, rows[:, :1]),
+        own=(depth >= owns) & (depth < ends),
+        base=np.concatenate((trunk_len[plan.path_slice], zeros)),
+        trunk_keys=np.concatenate((padded[plan.path_slice], zeros)),
+        trunk_row=np.concatenate((trunk_row[plan.path_slice], zeros)),
+    )
+
+
+def _tile_set(plan: Pass, runs: _Runs, wanted: np.ndarray) -> TileSet:
+    """The work that has a wanted row in it."""
+    own = runs.own & wanted[runs.rows]
     found = []
-    for start in range(0, full, PATH_TILE):
-        tile = owned[:, start : start + PATH_TILE]
-        paths = np.flatnonzero(tile.any(axis=1))
-        if len(paths) == 0:
-            continue
-        queries = grid[paths, start : start + PATH_TILE].ravel()
-        own = np.flatnonzero(tile[paths].ravel())
-        found.append(
-            Segments(
-                depth_start=start,
-                query_rows=_index(queries),
-                key_rows=_index(grid[paths, : start + PATH_TILE].ravel()),
-                own=_index(own),
-                own_rows=_index(queries[own]),
-            )
-        )
-    return tuple(found)
+    for start in range(0, own.shape[1], TILE):
+        has_own = own[:, start : start + TILE].any(axis=1)
+        for trunk_keys in np.unique(runs.trunk_keys[has_own]):
+            picked = np.flatnonzero(has_own & (runs.trunk_keys == trunk_keys))
+            found.append(_tiles(runs, own, picked, start, int(trunk_keys)))
+    long = tuple(
+        number
+        for number, part in enumerate(plan.slices)
+        if part.trunk_len > TRUNK_BLOCK
+        and wanted[part.row_start : part.branch_start + part.branch_rows].any()
+    )
+    return TileSet(indexed=tuple(found), long=long)
 
 
-def padded_trunk(part: TreeSlice) -> int:
-    """Trunk keys that the slice's rows meet once its own trunk rows are in, padded to blocks."""
-    return -(-(part.trunk_start + part.trunk_rows) // TRUNK_BLOCK) * TRUNK_BLOCK
+def _tiles(runs: _Runs, own: np.ndarray, picked: np.ndarray, start: int, trunk_keys: int) -> Tiles:
+    """Tiles of the picked runs at depth `start`, with `trunk_keys` keys of a trunk before."""
+    end = start + TILE
+    queries, own = runs.rows[picked, start:end], own[picked, start:end]
+    base, trunk_row = runs.base[picked, None], runs.trunk_row[picked, None]
+    key = np.arange(trunk_keys)
+    in_trunk = key < base
+    key_rows = (trunk_row + np.where(in_trunk, key, 0), runs.rows[picked, :end])
+    key_place = (np.where(in_trunk, key, UNSEEN), base + np.arange(end))
+    return Tiles(
+        keys=trunk_keys + end,
+        short_trunk=trunk_keys > 0,
+        query_rows=_index(queries.ravel()),
+        key_rows=_index(np.concatenate(key_rows, axis=1).ravel()),
+        query_place=_place(base + np.arange(start, end)),
+        key_place=_place(np.concatenate(key_place, axis=1)),
+        own=_index(np.flatnonzero(own.ravel())),
+        own_rows=_index(queries[own]),
+    )
 
 
 def _index(values: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(values.astype(np.int64))
+
+
+def _place(values: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(values.astype(np.int32))

@@ -128,9 +128,13 @@ class Worker:
         self._inbox.put(partial(self._drop, ticket))
 
     def stop(self, timeout_seconds: float) -> None:
-        """Ends the thread when everything that was asked is answered, or leaves it behind then."""
+        """Ends the thread when everything that was asked is answered, or leaves it behind then.
+
+        An opening cannot be interrupted, so one that goes on is left behind at once.
+        """
         self._inbox.put(self._end)
-        self._thread.join(timeout_seconds)
+        if self._engine is not None:
+            self._thread.join(timeout_seconds)
 
     def _run(self) -> None:
         start = time.perf_counter()

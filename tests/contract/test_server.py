@@ -197,7 +197,7 @@ def test_a_body_one_byte_over_the_limit_is_refused_in_bytes(server, chunked):
 
 def test_an_absurd_content_length_is_refused(server):
     address = (server.http.base_url.host, server.http.base_url.port)
-    with socket.create_connection(address) as connection:
+    with socket.create_connection(address, timeout=10) as connection:
         connection.sendall(
             b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999999999999\r\n\r\n"
         )

@@ -1,6 +1,7 @@
 """The engine's thread: outcomes, sharing, failures, cancels, the end."""
 
 import threading
+import time
 from queue import Queue
 
 import pytest
@@ -135,8 +136,10 @@ def test_before_it_is_loaded_there_is_no_engine(stub):
         worker.engine  # noqa: B018
     assert (caught.value.code, caught.value.retry_after_seconds) == ("warming_up", 10)
     assert not worker.ready
-    opening.set()
+    start = time.monotonic()
     worker.stop(10)
+    assert time.monotonic() - start < 5
+    opening.set()
 
 
 @pytest.mark.parametrize(

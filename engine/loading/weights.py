@@ -39,16 +39,23 @@ _OTHER_PARTS: Final = (
 )
 
 
+def weight_names(folder: Path) -> tuple[str, ...]:
+    """Names of the files that should hold the weights, sorted; they need not be there.
+
+    Raises `Unusable` for a broken index.
+    """
+    if (folder / INDEX).is_file():
+        return tuple(sorted(set(_weight_map(folder).values())))
+    return (SINGLE,)
+
+
 def weight_files(folder: Path) -> tuple[Path, ...]:
     """The files that hold the weights, sorted by name.
 
     Raises `Unusable` when there are none, or the index names one that is missing.
     """
-    if (folder / INDEX).is_file():
-        names = sorted(set(_weight_map(folder).values()))
-    elif (folder / SINGLE).is_file():
-        names = [SINGLE]
-    else:
+    names = weight_names(folder)
+    if not any((folder / name).is_file() for name in (INDEX, SINGLE)):
         raise Unusable(f"{folder}: no weights, neither {SINGLE} nor {INDEX}")
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:

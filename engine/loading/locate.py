@@ -1,0 +1,84 @@
+"""From the name a person gives to the files of a model on this machine. Never guesses."""
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from spinf_serve.engine.loading.embedded import embedded_file
+from spinf_serve.engine.loading.manifest import Manifest, names, read_manifests
+from spinf_serve.packs.errors import Unusable
+
+_HUB_NAME: Final = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A model on this machine.
+
+    Attributes:
+        path: a folder with config.json, tokenizer.json and safetensors, or a GGUF file.
+        name: what to call it when no manifest does.
+        revision: commit, or version of a package; `local` for a path.
+        manifest: what is known of it in advance.
+    """
+
+    path: Path
+    name: str
+    revision: str
+    manifest: Manifest | None
+
+
+def locate(name: str, *, offline: bool) -> Located:
+    """Find a model; one on the hub is fetched if need be.
+
+    Args:
+        name: id or alias of a manifest, path to a folder or a .gguf file, or
+            `owner/name[@revision]` on the hub, in this order.
+        offline: never ask the hub, use what is in its cache.
+
+    Raises `Unusable`, one line with the remedy.
+    """
+    manifests = read_manifests()
+    for manifest in manifests:
+        if name in names(manifest):
+            return _of_manifest(manifest, offline=offline)
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return Located(path, path.resolve().name, "local", None)
+    if path.is_file() or path.suffix == ".gguf":
+        return Located(path, path.stem, "local", None)
+    hub_name = _HUB_NAME.fullmatch(name)
+    if hub_name is None:
+        raise _unknown(name, manifests)
+    repo, revision = hub_name["repo"], hub_name["revision"]
+    found, commit = _hub(repo, revision, None, offline=offline)
+    return Located(found, repo, commit, None)
+
+
+def _of_manifest(manifest: Manifest, *, offline: bool) -> Located:
+    source = manifest.source
+    if source.repo is None:
+        return Located(embedded_file(source), manifest.served.id, source.revision, manifest)
+    found, commit = _hub(source.repo, source.revision, source.file, offline=offline)
+    return Located(found, manifest.served.id, commit, manifest)
+
+
+def _hub(repo: str, revision: str | None, file: str | None, *, offline: bool) -> tuple[Path, str]:
+    # Its client takes a good part of a second to import, which a local model should not cost.
+    from spinf_serve.engine.loading.hub import hub_model
+
+    found = hub_model(repo, revision, file, offline=offline)
+    return found.path, found.commit
+
+
+def _unknown(name: str, manifests: Sequence[Manifest]) -> Unusable:
+    known = [alias for manifest in manifests for alias in names(manifest)]
+    close = difflib.get_close_matches(name, known, 1)
+    meant = f"; did you mean {close[0]}?" if close else ""
+    return Unusable(
+        f"no model {name!r}: neither a served model ({', '.join(known)}), nor a folder or .gguf "
+        f"file, nor owner/name[@revision] on the hub{meant}"
+    )

@@ -5,7 +5,12 @@ import socket
 from importlib.util import find_spec
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# A slow machine is no fault, and CI must say the same of the same commit every time.
+hypothesis.settings.register_profile("here", deadline=None, derandomize="CI" in os.environ)
+hypothesis.settings.load_profile("here")
 
 ROOT = Path(__file__).resolve().parent.parent
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")

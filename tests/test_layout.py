@@ -51,6 +51,11 @@ def test_imports_follow_the_arrows():
         ("engine/a.py", "from spinf_serve.packs.errors_more import x", False),
         ("engine/a.py", "import spinf_serve.server.config", False),
         ("engine/sub/a.py", "import spinf_serve.server.config", False),
+        ("engine/api.py", "import spinf_serve.engine.loading.open", True),
+        ("engine/text/a.py", "import spinf_serve.engine.tree.plan", False),
+        ("engine/kernels/linear/a.py", "import spinf_serve.engine.models.spec", False),
+        ("engine/models/a.py", "import spinf_serve.engine.kernels.ops", True),
+        ("engine/scoring/a.py", "def f():\n    import spinf_serve.engine.loading", False),
         ("server/a.py", "from spinf_serve.engine.api import Engine", True),
         ("server/a.py", "from spinf_serve.engine.tree.plan import Pass", False),
         ("server/a.py", "import spinf_serve.cli", False),
@@ -91,6 +96,15 @@ def test_a_cycle_is_seen_and_an_import_on_use_is_none(tree):
     tree("packs/c.py", "class C:\n    import spinf_serve.packs.a")
     names = [f"spinf_serve.packs.{name}" for name in "abc"]
     assert layout.cycles(layout.imports(root)) == [names]
+
+
+def test_the_environment_is_read_in_one_file():
+    assert layout.environment_reads(ROOT) == ["spinf_serve.server.config"]
+
+
+@pytest.mark.parametrize("line", ["from os import environ", "import os; os.getenv('A')"])
+def test_a_read_of_the_environment_is_seen(tree, line):
+    assert layout.environment_reads(tree("packs/a.py", line)) == ["spinf_serve.packs.a"]
 
 
 def test_package_inits_hold_a_docstring_only():

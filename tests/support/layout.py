@@ -17,10 +17,27 @@ from pathlib import Path
 TOP = "spinf_serve"
 FOLDERS = ("engine", "evals", "packs", "server", "workbench")
 
-# Folder -> what its files may import, as dotted names below the top; a name covers what is below it.
+_VOCABULARY = (
+    "packs.question",
+    "packs.template",
+    "packs.grid",
+    "packs.answer",
+    "packs.errors",
+)
+# Folder or file -> what it may import besides itself, as dotted names below the top; a name covers
+# what is below it. The longest name that covers a module holds for it.
 ARROWS: Mapping[str, tuple[str, ...]] = {
     "packs": (),
-    "engine": ("packs.question", "packs.template", "packs.grid", "packs.answer", "packs.errors"),
+    "engine": _VOCABULARY,
+    "engine.config": (),
+    "engine.fingerprint": (),
+    "engine.work": _VOCABULARY,
+    "engine.text": _VOCABULARY,
+    "engine.tree": _VOCABULARY,
+    "engine.kernels": ("engine.tree", *_VOCABULARY),
+    "engine.models": ("engine.kernels", "engine.tree", *_VOCABULARY),
+    "engine.loading": ("engine.models", "engine.text", "engine.work", *_VOCABULARY),
+    "engine.scoring": ("engine.text", "engine.tree", "engine.work", *_VOCABULARY),
     "server": ("engine.api", "engine.config", "engine.work", "packs"),
     "evals": ("packs",),
     "workbench": ("evals", "packs"),
@@ -113,14 +130,18 @@ def _allowed(entry: Import) -> bool:
     target = entry.target.removeprefix(f"{TOP}.")
     if entry.target == TOP or not entry.target.startswith(f"{TOP}."):
         return True
-    folder = source.split(".")[0]
-    if folder not in FOLDERS:
-        # spinf_serve/cli.py and __main__.py see everything.
+    owner = max((name for name in ARROWS if _covers(name, source)), key=len, default=None)
+    if owner is None:
+        # spinf_serve/cli.py and what it needs see everything.
         return True
-    allowed: tuple[str, ...] = (folder, *ARROWS[folder])
+    allowed = (owner, *ARROWS[owner])
     if not entry.at_load:
         allowed += ON_USE.get(source, ())
-    return any(target == name or target.startswith(f"{name}.") for name in allowed)
+    return any(_covers(name, target) for name in allowed)
+
+
+def _covers(name: str, module: str) -> bool:
+    return module == name or module.startswith(f"{name}.")
 
 
 def cycles(found: list[Import]) -> list[list[str]]:
@@ -145,6 +166,19 @@ def cycles(found: list[Import]) -> list[list[str]]:
     for name in sorted(graph):
         visit(name, [])
     return closed
+
+
+def environment_reads(root: Path) -> list[str]:
+    """Modules that read the process's environment."""
+    return [
+        name
+        for name, path in modules(root).items()
+        if any(
+            getattr(node, "attr", getattr(node, "name", "")) in ("environ", "getenv")
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Attribute | ast.alias)
+        )
+    ]
 
 
 def busy_inits(root: Path) -> list[str]:
@@ -191,7 +225,7 @@ def _unpacked_data(root: Path, globs: Mapping[str, list[str]], packages: set[str
 
 
 def _inside(home: str, packages: set[str]) -> bool:
-    return any(home == name or home.startswith(f"{name}.") for name in packages)
+    return any(_covers(name, home) for name in packages)
 
 
 def loaded(root: Path, names: list[str]) -> dict[str, str]:

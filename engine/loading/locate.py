@@ -46,7 +46,8 @@ def locate(name: str, *, offline: bool) -> Located:
         if name in names(manifest):
             return _of_manifest(manifest, offline=offline)
     path = Path(name).expanduser()
-    if path.is_dir():
+    # An empty name would be the current folder.
+    if name and path.is_dir():
         return Located(path, path.resolve().name, "local", None)
     if path.is_file() or path.suffix == ".gguf":
         return Located(path, path.stem, "local", None)

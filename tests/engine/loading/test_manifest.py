@@ -1,0 +1,134 @@
+"""Manifests are read strictly: what is missing, misspelt or impossible is named."""
+
+import pytest
+
+from spinf_serve.engine.loading.manifest import names, parse_manifest, read_manifests
+from spinf_serve.engine.models.registry import FAMILIES
+from spinf_serve.packs.errors import Unusable
+
+EMBEDDED = """
+id = "own-model"
+name = "Own Model"
+description = "A model of our own"
+release_date = "2026-01-31"
+aliases = ["own", "model"]
+base_model = "somebody/base"
+family = "llama"
+license = "Apache-2.0"
+capabilities = ["score"]
+media = []
+prompt_style = "plain"
+stand_in = false
+note = "for tests"
+
+[source]
+kind = "embedded"
+package = "own-package"
+revision = "1.2.0"
+file = "model.gguf"
+sha256 = "{digest}"
+
+[limits]
+max_options = 20
+""".replace("{digest}", "ab" * 32)
+HUB = EMBEDDED.replace(
+    EMBEDDED[EMBEDDED.index("[source]") : EMBEDDED.index("[limits]")],
+    f"""[source]
+kind = "hub"
+repo = "somebody/own-model"
+revision = "{"0f" * 20}"
+
+""",
+)
+
+
+def test_an_embedded_model():
+    manifest = parse_manifest(EMBEDDED, "own.toml")
+    served, source = manifest.served, manifest.source
+    assert names(manifest) == ("own-model", "Own Model", "own", "model")
+    assert (served.family, served.release_date, served.revision) == ("llama", "2026-01-31", "1.2.0")
+    assert (served.capabilities, served.media, served.stand_in) == (("score",), (), False)
+    assert (source.kind, source.package, source.repo) == ("embedded", "own-package", None)
+    assert (source.file, source.sha256) == ("model.gguf", "ab" * 32)
+    assert manifest.limits == {"max_options": 20}
+
+
+def test_a_model_of_the_hub():
+    source = parse_manifest(HUB, "own.toml").source
+    assert (source.kind, source.repo, source.file) == ("hub", "somebody/own-model", None)
+    assert source.revision == "0f" * 20
+    with_file = HUB.replace('kind = "hub"', f'kind = "hub"\nfile = "a.gguf"\nsha256 = "{"1" * 64}"')
+    assert parse_manifest(with_file, "own.toml").source.file == "a.gguf"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("aliases =", "aliasses =", r"aliases is missing \(is aliasses a misspelling of it\?\)"),
+        ("stand_in", "notes = 1\nstand_in", r"notes is not a known key \(did you mean note\?\)"),
+        ("note =", "xyzzy = 1\nnote =", r"xyzzy is not a known key$"),
+        (
+            "sha256",
+            "sha257 = 1\nsha256",
+            r"source\.sha257 is not a known key \(did you mean sha256",
+        ),
+        ("max_options", "max_option", r"limits\.max_option is not a known key \(did you mean max_"),
+        ("max_options = 20", "max_options = 0", r"limits\.max_options should be at least 1"),
+        ("max_options = 20", "max_options = true", r"limits\.max_options should be a whole number"),
+        ('id = "own-model"', 'id = "Own Model"', "id should be lower-case letters"),
+        ('name = "Own Model"', "name = 7", "name should be a text, found 7"),
+        ('name = "Own Model"', 'name = " "', "name should be one line of text"),
+        ('"2026-01-31"', '"31.1.2026"', "release_date should be YYYY-MM-DD"),
+        ('"2026-01-31"', '"2026-02-31"', "release_date should be YYYY-MM-DD"),
+        (
+            'family = "llama"',
+            'family = "lama"',
+            "family should be one of llama, gemma3, found 'lama'",
+        ),
+        (
+            '["score"]',
+            '["scores"]',
+            "capabilities may list score, extract, generate, found 'scores'",
+        ),
+        ("media = []", 'media = ["smell"]', "media may list image, audio, video, found 'smell'"),
+        ("media = []", "media = [1]", "media should be a list of texts"),
+        ('["own", "model"]', '["own", "own"]', "aliases lists something twice"),
+        ('"plain"', '"chat"', "prompt_style should be one of plain, found 'chat'"),
+        ("stand_in = false", "stand_in = 0", "stand_in should be true or false, found 0"),
+        ('kind = "embedded"', 'kind = "ftp"', r"source\.kind should be one of embedded, hub"),
+        ("ab" * 32, "ab", r"source\.sha256 should be 64 hex digits, found 'ab'"),
+        ('package = "own-package"', "", r"source\.package is missing"),
+        ('revision = "1.2.0"', 'revision = "newest"', r"source\.revision should be a version"),
+        ("[limits]", "[limits", "not valid TOML"),
+    ],
+)
+def test_each_fault_is_named(old, new, message):
+    broken = EMBEDDED.replace(old, new, 1)
+    assert broken != EMBEDDED
+    with pytest.raises(Unusable, match=rf"^own\.toml: {message}"):
+        parse_manifest(broken, "own.toml")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("0f" * 20, "main", r"source\.revision should be a commit of 40 hex digits, found 'main'"),
+        ("somebody/own-model", "own-model", r"source\.repo should be owner/name"),
+        ('kind = "hub"', 'kind = "hub"\nfile = "a.gguf"', r"source\.sha256 is missing"),
+        ('kind = "hub"', 'kind = "hub"\npackage = "x"', r"source\.package is not a known key"),
+    ],
+)
+def test_each_fault_of_a_hub_source_is_named(old, new, message):
+    with pytest.raises(Unusable, match=message):
+        parse_manifest(HUB.replace(old, new, 1), "own.toml")
+
+
+def test_the_manifests_that_come_along_are_sound():
+    manifests = read_manifests()
+    default = next(one for one in manifests if "embedded" in names(one))
+    assert default.served.id == "smollm2-135m-instruct"
+    assert {"spinf-12b", "jev-latest"} <= set(names(default))
+    assert default.served.stand_in and "trying things out" in default.served.note
+    claimed = [name for manifest in manifests for name in names(manifest)]
+    assert len(claimed) == len(set(claimed))
+    assert {manifest.served.family for manifest in manifests} <= FAMILIES.keys()

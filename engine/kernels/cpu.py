@@ -9,7 +9,12 @@ from spinf_serve.engine.kernels.linear.cpu import linear
 from spinf_serve.engine.kernels.ops import Layout
 from spinf_serve.engine.kernels.option_read.cpu import read_options
 from spinf_serve.engine.kernels.tree_attention.cpu import attention
-from spinf_serve.engine.kernels.tree_attention.layout import CpuLayout, Kept, lay_out
+from spinf_serve.engine.kernels.tree_attention.layout import (
+    CpuLayout,
+    Kept,
+    lay_out,
+    padded_head,
+)
 from spinf_serve.engine.tree.plan import TRUNK_BLOCK, Pass, TreeSlice
 
 
@@ -40,7 +45,7 @@ class CpuOps:
 
     def _room(self, part: TreeSlice, layers: int, kv_heads: int, head_dim: int) -> Kept:
         tokens = -(-part.trunk_len // TRUNK_BLOCK) * TRUNK_BLOCK
-        shape = (layers, kv_heads, tokens, head_dim)
+        shape = (layers, kv_heads, tokens, padded_head(head_dim))
         return Kept(torch.zeros(shape, dtype=self.dtype), torch.zeros(shape, dtype=self.dtype))
 
     def release(self, key: int) -> None:

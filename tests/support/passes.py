@@ -1,5 +1,6 @@
 """Passes from plain token lists, laid out by a second and simpler code than the engine's packer."""
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -101,3 +102,14 @@ def _common(a: Tokens, b: Tokens) -> int:
 
 def _array(values: Sequence[int] | range) -> np.ndarray:
     return np.asarray(values, np.int32)
+
+
+def random_paths(draw: random.Random, count: int, longest: int, vocab: int = 300) -> list[Tokens]:
+    """Sorted token lists of 1 to `longest` tokens, some of which share a stem of any length."""
+    stem = [draw.randrange(vocab) for _ in range(draw.randrange(longest))]
+    found = set()
+    while len(found) < count:
+        start = stem[: draw.randrange(len(stem) + 1)] if draw.random() < 0.6 else []
+        rest = draw.randint(1, longest - len(start))
+        found.add((*start, *(draw.randrange(vocab) for _ in range(rest))))
+    return sorted(found)

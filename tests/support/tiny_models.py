@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
 
 from spinf_serve.engine.models.spec import LayerSpec, ModelSpec, Rope
 from spinf_serve.packs.errors import Unusable
@@ -77,8 +76,57 @@ def fill(state: dict[str, torch.Tensor], *, centred_norms: bool) -> None:
         tensor.copy_(drawn)
 
 
+def random_checkpoint(spec: ModelSpec) -> StateCheckpoint:
+    """Weights for any spec, filled by the rule, without transformers."""
+    state = {
+        "model.embed_tokens.weight": (spec.vocab, spec.hidden),
+        "model.norm.weight": (spec.hidden,),
+        "lm_head.weight": (spec.vocab, spec.hidden),
+    }
+    norms = ["input_layernorm", "post_attention_layernorm"]
+    if spec.family == "gemma3":
+        norms += ["pre_feedforward_layernorm", "post_feedforward_layernorm"]
+    for index, layer in enumerate(spec.layers):
+        q_rows, kv_rows = spec.heads * layer.head_dim, layer.kv_heads * layer.head_dim
+        shapes = {
+            "self_attn.q_proj": (q_rows, spec.hidden),
+            "self_attn.k_proj": (kv_rows, spec.hidden),
+            "self_attn.v_proj": (kv_rows, spec.hidden),
+            "self_attn.o_proj": (spec.hidden, q_rows),
+            "mlp.gate_proj": (spec.intermediate, spec.hidden),
+            "mlp.up_proj": (spec.intermediate, spec.hidden),
+            "mlp.down_proj": (spec.hidden, spec.intermediate),
+            **{name: (spec.hidden,) for name in norms},
+        }
+        if spec.family == "gemma3":
+            shapes |= {f"self_attn.{x}_norm": (layer.head_dim,) for x in "qk"}
+        state |= {f"model.layers.{index}.{x}.weight": shape for x, shape in shapes.items()}
+    filled = {name: torch.empty(shape) for name, shape in state.items()}
+    fill(filled, centred_norms=spec.family == "gemma3")
+    return StateCheckpoint(filled, tied=spec.tied)
+
+
+def smollm2_like(layers: int, vocab: int) -> ModelSpec:
+    """The embedded model's shape with fewer layers and tokens."""
+    layer = LayerSpec(window=None, rope=Rope("default", 100_000.0), kv_heads=3, head_dim=64)
+    return ModelSpec(
+        family="llama",
+        hidden=576,
+        intermediate=1536,
+        vocab=vocab,
+        heads=9,
+        layers=(layer,) * layers,
+        norm_eps=1e-5,
+        attention_scale=64**-0.5,
+        tied=True,
+        context=8192,
+    )
+
+
 def tiny(name: str) -> TinyModel:
     """One of `TINY`, built afresh."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
     spec, own, golden = TINY[name]
     config = AutoConfig.for_model(
         own["model_type"],

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from spinf_serve.engine.kernels.tree_attention.layout import TILE, CpuLayout, Tiles
+from spinf_serve.engine.kernels.tree_attention.layout import TILE, CpuLayout, Tiles, padded_head
 from spinf_serve.engine.tree.plan import TRUNK_BLOCK, TreeSlice
 
 MASKED = -1e30
@@ -25,7 +25,7 @@ class _Heads:
     """One layer's rows by key/value head, float32.
 
     Behind the N rows lie `TRUNK_BLOCK` slack rows, which a run of rows may reach into; behind these
-    the keys and values of short kept trunks.
+    the keys and values of short kept trunks. D is padded with zeros to a multiple of `HEAD_TILE`.
 
     Attributes:
         q: [G, N + slack, group, D].
@@ -69,7 +69,7 @@ def attention(
         keys, values = _trunk(heads, layout, layer, number)
         _trunk_rows(heads, part, keys, values)
         _trunk_step(heads, layout, part, keys, values)
-    out = heads.out.transpose(0, 1)
+    out = heads.out.transpose(0, 1)[..., : q.shape[2]]
     picked = out[layout.read_rows] if reads_only else out
     return picked.reshape(q.shape[0], q.shape[1] * q.shape[2]).to(q.dtype)
 
@@ -83,23 +83,34 @@ def _by_head(
     window: int | None,
     reads_only: bool,
 ) -> _Heads:
-    rows, kv_heads, size = k.shape
-    group = q.shape[1] // kv_heads
+    rows, kv_heads, used = k.shape
+    group, size = q.shape[1] // kv_heads, padded_head(used)
     wide = rows + TRUNK_BLOCK
     all_keys = wide + TRUNK_BLOCK * len(layout.borrowed)
     queries = _buffer(layout, "q", kv_heads, wide, group, size)
     keys = _buffer(layout, "k", kv_heads, all_keys, size)
     values = _buffer(layout, "v", kv_heads, all_keys, size)
-    by_head = q.reshape(q.shape[0], kv_heads, group, size).transpose(0, 1)
+    by_head = q.reshape(q.shape[0], kv_heads, group, used).transpose(0, 1)
     if reads_only:
-        queries[:, layout.read_rows] = by_head.float()
+        queries[:, layout.read_rows, :, :used] = by_head.float()
     else:
-        queries[:, :rows].copy_(by_head)
-    keys[:, :rows].copy_(k.transpose(0, 1))
-    values[:, :rows].copy_(v.transpose(0, 1))
+        queries[:, :rows, :, :used].copy_(by_head)
+    keys[:, :rows, :used].copy_(k.transpose(0, 1))
+    values[:, :rows, :used].copy_(v.transpose(0, 1))
+    _confine_nan(keys[:, :rows], values[:, :rows])
     out = _buffer(layout, "out", kv_heads, rows, group, size)
     lse = _buffer(layout, "lse", kv_heads, rows, group)
     return _Heads(queries, keys, values, out, lse, scale, window)
+
+
+def _confine_nan(keys: torch.Tensor, values: torch.Tensor) -> None:
+    """Lets a row's NaN reach the rows that see it and no others of its tile.
+
+    A weight of zero does not silence a NaN value, an overwritten score does silence a NaN key: so
+    the key takes over whatever is not finite in the value.
+    """
+    keys.add_((values * 0).sum(-1, keepdim=True))
+    values.nan_to_num_(0.0, 0.0, 0.0)
 
 
 def _buffer(layout: CpuLayout, name: str, *shape: int) -> torch.Tensor:
@@ -231,12 +242,10 @@ def _first_key(offset: int, window: int | None) -> int:
 def _trunk(
     heads: _Heads, layout: CpuLayout, layer: int, number: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Keys and values [G, padded, D] of a long trunk up to here; values behind its end are zero."""
+    """Keys and values [G, padded, D] of a long trunk up to here; behind its end anything."""
     part, kept = layout.slices[number], layout.kept.get(number)
     end = -(-(part.trunk_start + part.trunk_rows) // TRUNK_BLOCK) * TRUNK_BLOCK
     if kept is not None:
         return kept.keys[layer][:, :end].float(), kept.values[layer][:, :end].float()
-    values = heads.v.new_zeros(heads.v.shape[0], end, heads.v.shape[2])
-    values[:, : part.trunk_rows] = heads.v[:, part.row_start : part.branch_start]
-    # Keys behind the trunk are whatever rows follow: their scores are overwritten.
-    return heads.k[:, part.row_start : part.row_start + end], values
+    rows = slice(part.row_start, part.row_start + end)
+    return heads.k[:, rows], heads.v[:, rows]

@@ -24,6 +24,10 @@ TILE = 16
 """Rows of a tile, and the step in which the keys of a path grow. Part of the numerics."""
 
 
+HEAD_TILE = 16
+"""Head sizes are padded to a multiple of this: the library hands narrower strips to threads and
+computes them by other code."""
+
 UNSEEN = 1 << 30
 """Place of a key that stands for none."""
 
@@ -70,7 +74,7 @@ class Kept:
     """Keys and values of one tree's trunk, layer by layer, for passes to come.
 
     Attributes:
-        keys, values: [layers, G, T padded to TRUNK_BLOCK, D] in the model's dtype, zeros behind T.
+        keys, values: [layers, G, T padded, D padded] in the model's dtype, zeros in the padding.
     """
 
     keys: torch.Tensor
@@ -149,9 +153,7 @@ class _Runs:
     """What indexed tiles are cut from: the paths, then the short trunks as paths of their own.
 
     Attributes:
-        rows: [runs, W] pass row at each depth, W a multiple of TILE; behind the end the first row,
-            an ancestor of all the others. Nothing foreign, not even a NaN, may be multiplied into
-            a row.
+        rows: [runs, W] pass row at each depth, W a multiple of TILE; behind the end the first row.
         own: [runs, W] bool, whether the run owns the row.
         base: [runs] position of depth 0.
         trunk_keys: [runs] keys of a short trunk before it, padded to TILE; 0 when there is none.
@@ -229,6 +231,11 @@ def _tiles(runs: _Runs, own: np.ndarray, picked: np.ndarray, start: int, trunk_k
         own=_index(np.flatnonzero(own.ravel())),
         own_rows=_index(queries[own]),
     )
+
+
+def padded_head(head_dim: int) -> int:
+    """Values of a head with its padding."""
+    return -(-head_dim // HEAD_TILE) * HEAD_TILE
 
 
 def _index(values: np.ndarray) -> torch.Tensor:

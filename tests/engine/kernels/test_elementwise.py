@@ -72,7 +72,7 @@ def test_a_row_does_not_depend_on_how_many_there_are(dtype, name):
     run, _, shape = OPERATIONS[name]
     x = _random(3000, *shape, dtype=dtype)
     whole = run(x)
-    for count in (1, 2, 3, 7):
+    for count in (1, 2, 3):
         with threads(count):
             assert torch.equal(run(x), whole)
             for rows in ROWS:

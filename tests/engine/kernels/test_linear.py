@@ -33,7 +33,7 @@ def test_a_row_does_not_depend_on_how_many_there_are(dtype, shape):
     inner, outer = shape
     x, weight = _random(513, inner, dtype=dtype), _random(outer, inner, dtype=dtype, seed=1)
     whole = cpu.linear(x, weight)
-    for count in (1, 2, 3, 7):
+    for count in (1, 2, 3):
         with threads(count):
             for rows in ROWS:
                 assert torch.equal(cpu.linear(x[:rows], weight), whole[:rows])

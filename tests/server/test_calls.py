@@ -118,3 +118,20 @@ def test_a_question_is_poor_when_most_mass_lies_outside_its_options(residuals, s
     assert [(w.code, w.input_id, w.question_id) for w in found] == (
         [("low_option_mass", "a", "late")] if warned else []
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "warned"), [("\nLate? Answer: ", True), ("\nLate? Answer:", False)]
+)
+def test_a_template_that_ends_in_a_space_is_pointed_out_once(text, warned):
+    question = Question("late", (Prompt(text),), (" yes", " no"))
+    entries = tuple(
+        Input(name, f"inputs.{n}", "", (question,), ("scoring.queries.0",))
+        for n, name in enumerate("ab")
+    )
+    prompt = PromptAnswer({}, (), 0.1, None)
+    result = Result((QuestionAnswer("late", (prompt,), True),), counts(), True)
+    found = warnings_of(Call(entries, Limits()), [result, result])
+    assert [(w.code, w.param, w.question_id) for w in found] == (
+        [("template_ends_in_space", "scoring.queries.0.template", "late")] if warned else []
+    )

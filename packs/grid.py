@@ -17,6 +17,10 @@ MAX_COMBINATIONS = 1000
 MAX_VALUE_CHARS = 256
 """Longest value of a placeholder, in characters."""
 
+MAX_FILLED_CHARS = 65_536
+"""Longest filled template, in characters; checked before it is made, so that a placeholder written
+many times cannot fill the memory. Limits in tokens are far below."""
+
 
 def expand(
     template: Template,
@@ -58,7 +62,7 @@ def expand(
                 ' no combinations; give a list of objects, or "all" with values',
                 "combinations",
             )
-        return (Prompt(template.literals[0], NO_VALUES),)
+        return (_filled(template, NO_VALUES, "template"),)
     return _listed_combinations(template, combinations)
 
 
@@ -83,8 +87,21 @@ def _listed_combinations(
         chosen = {name: given[name] for name in names}
         for name, value in chosen.items():
             _check_value(value, f"{where}.{name}")
-        prompts.append(Prompt(fill(template, chosen), chosen))
+        prompts.append(_filled(template, chosen, where))
     return tuple(prompts)
+
+
+def _filled(template: Template, chosen: Mapping[str, str], where: str) -> Prompt:
+    """One prompt. Refuses, before it is made, a text that is too long to be meant."""
+    chars = sum(map(len, template.literals)) + sum(len(chosen[n]) for n in template.fields)
+    if chars > MAX_FILLED_CHARS:
+        raise Refused(
+            "template_too_long",
+            f"the filled template has {chars} characters, more than the {MAX_FILLED_CHARS} "
+            "allowed; long text belongs into the content",
+            where,
+        )
+    return Prompt(fill(template, chosen), chosen)
 
 
 def _every(template: Template, values: Mapping[str, Sequence[str]] | None) -> tuple[Prompt, ...]:
@@ -119,9 +136,9 @@ def _every(template: Template, values: Mapping[str, Sequence[str]] | None) -> tu
         for index, value in enumerate(values[name]):
             _check_value(value, f"values.{name}.{index}")
     prompts = []
-    for row in product(*(values[name] for name in names)):
+    for index, row in enumerate(product(*(values[name] for name in names))):
         chosen = dict(zip(names, row, strict=True))
-        prompts.append(Prompt(fill(template, chosen), chosen))
+        prompts.append(_filled(template, chosen, f"combinations.{index}"))
     return tuple(prompts)
 
 

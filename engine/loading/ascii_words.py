@@ -11,8 +11,9 @@ from typing import Final
 
 from spinf_serve.engine.loading.borders import GPT2_PATTERN, LLAMA3_PATTERN
 
-# A word is seldom longer than ten letters, so this is a few megabytes.
+# Together a few megabytes. A longer word is no word, and would not be met again.
 _REMEMBERED: Final = 50_000
+_LONGEST_WORD: Final = 32
 
 _GPT2: Final = r"'(?:[stmd]|re|ve|ll)| ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+|\s+(?!\S)|\s+"
 # Digits leave first, so to the rest a digit is the end of the text.
@@ -57,6 +58,8 @@ class WordMemory:
         return found
 
     def _learn(self, word: str) -> list[int]:
+        if len(word) > _LONGEST_WORD:
+            return self._encode(word)
         # Starting afresh is rare and cheap, and needs no bookkeeping on every look-up.
         if len(self._known) >= _REMEMBERED:
             self._known = {}

@@ -58,6 +58,10 @@ class ScoreRequest:
     warnings: tuple[Warning, ...]
 
 
+_CHARS_OF_TOKEN = 8
+"""More than the characters of a token of ordinary text: bounds memory before anything is tokenised."""
+
+
 @dataclass(slots=True)
 class _Reading:
     """What reading a body needs on the way.
@@ -66,12 +70,14 @@ class _Reading:
         limits: the limits of this call.
         empty_floor, case_insensitive: the call's defaults for questions.
         templates: filled templates that may still be made.
+        characters: characters that these may still have.
         answers: probabilities that may still be asked for.
         notes: warnings so far.
     """
 
     limits: Limits
     templates: Budget
+    characters: Budget
     answers: Budget
     empty_floor: bool = True
     case_insensitive: bool = True
@@ -127,6 +133,7 @@ def read_request(document: Document, engine: Engine, caller: Caller, chat: bool)
         limits,
         # No option and no repeated template costs a token, so token counts alone bound neither.
         templates=Budget(most, "filled templates"),
+        characters=Budget(most * _CHARS_OF_TOKEN, "characters of filled templates"),
         answers=Budget(most, "probabilities of options"),
     )
     reading.note(body)
@@ -289,6 +296,7 @@ def _question(value: Any, path: str, reading: _Reading) -> Question:
     except Refused as refused:
         raise refused.within(path) from None
     reading.templates.take(len(question.prompts))
+    reading.characters.take(sum(len(prompt.text) for prompt in question.prompts))
     return question
 
 

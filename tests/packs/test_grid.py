@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spinf_serve.packs.errors import Refused
-from spinf_serve.packs.grid import MAX_COMBINATIONS, MAX_VALUE_CHARS, expand
+from spinf_serve.packs.grid import MAX_COMBINATIONS, MAX_FILLED_CHARS, MAX_VALUE_CHARS, expand
 from spinf_serve.packs.template import parse
 
 PLAIN = parse("\nIs it late? Answer:{?}")
@@ -94,3 +94,19 @@ def test_combinations_are_counted_before_they_are_made():
 
 def test_a_list_may_be_longer_than_a_grid():
     assert len(expand(ONE, [{"F": str(n)} for n in range(10_000)], None)) == 10_000
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_filled_template_is_measured_before_it_is_made(more):
+    value = "x" * MAX_VALUE_CHARS
+    text = "{A}" * (MAX_FILLED_CHARS // MAX_VALUE_CHARS) + "y" * more + "{?}"
+    for listed in ([{"A": value}], "all"):
+        values = {"A": [value]} if listed == "all" else None
+        if not more:
+            [prompt] = expand(parse(text), listed, values)
+            assert len(prompt.text) == MAX_FILLED_CHARS
+            continue
+        with pytest.raises(Refused, match=f"{MAX_FILLED_CHARS + 1} characters") as refused:
+            expand(parse(text), listed, values)
+        found = refused.value
+        assert (found.code, found.param) == ("template_too_long", "combinations.0")

@@ -471,3 +471,19 @@ class TestGemma:
         assert (tokenizer.vocab_size, tokenizer.bos_id) == (262144, 2)
         assert {0, 1, 2, 3, 105, 106, 255999} <= tokenizer.control_ids
         assert not tokenizer.control_ids.intersection(tokenizer.encode("<bos><start_of_turn>"))
+
+
+def test_long_runs_are_encoded_and_not_remembered():
+    """A memory of words must not grow by the megabytes that somebody sends once."""
+    from spinf_serve.engine.loading.ascii_words import WORDS, WordMemory
+
+    asked: list[str] = []
+
+    def encode(word):
+        asked.append(word)
+        return [len(word)]
+
+    memory = WordMemory(next(iter(WORDS.values())), encode)
+    for _ in range(2):
+        assert memory.encode("a" * 1000 + " short") == [1000, 6]
+    assert asked == ["a" * 1000, " short", "a" * 1000]

@@ -115,6 +115,16 @@ def test_filled_templates_are_bounded_even_when_no_input_asks_them():
     assert refusal(body, Limits(max_processed_tokens=2700)).code == "request_too_large"
 
 
+def test_characters_of_filled_templates_are_bounded_before_anything_is_tokenised():
+    values = {"A": ["x" * 200], "B": [str(n) for n in range(100)]}
+    body = request("x", GRID | {"template": "{A}" * 10 + "{B}{?}", "values": values})
+    chars = 100 * 2000 + 190
+    assert read(body, Limits(max_processed_tokens=chars // 8 + 1))
+    error = refusal(body, Limits(max_processed_tokens=chars // 8))
+    assert error.code == "request_too_large"
+    assert f"{chars} characters" in error.message
+
+
 def test_too_many_prompts_says_both_numbers():
     body = request("x", GRID | {"values": {"A": list("abc"), "B": list("abc")}})
     assert read(body, Limits(max_prompts_per_input=9))

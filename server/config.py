@@ -8,7 +8,7 @@ import difflib
 import json
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -282,6 +282,15 @@ def load(
         limits=Limits(**_part(values, "limits")),
         **_part(values, "server"),
     )
+
+
+def share_cores(environ: MutableMapping[str, str] = os.environ) -> None:
+    """Has waiting threads of the forward sleep and not spin; call before torch is imported.
+
+    Where other programs use the cores, spinning takes the time of the very thread that is waited
+    for: on two busy cores a forward took three times as long. A variable that is set stays.
+    """
+    environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 def unknown_variables(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:

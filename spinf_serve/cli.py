@@ -30,6 +30,7 @@ from spinf_serve.server.config import (
     Table,
     load,
     settings_of,
+    share_cores,
     unknown_variables,
 )
 
@@ -55,6 +56,7 @@ app.add_typer(models, name="models")
 
 def main() -> None:
     """Runs the command. A set-up problem is one line on stderr and exit code 2."""
+    share_cores()
     try:
         app(prog_name="spinf-serve")
     except Unusable as fault:

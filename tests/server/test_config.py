@@ -15,6 +15,7 @@ from spinf_serve.server.config import (
     Switch,
     load,
     settings_of,
+    share_cores,
     unknown_variables,
 )
 
@@ -204,3 +205,12 @@ def test_a_misspelt_variable_is_reported_and_the_client_s_are_not():
 
 def test_words_of_a_choice_are_shown_in_usage_lines():
     assert Choice(("a", "b")).placeholder == "a|b"
+
+
+def test_threads_sleep_while_they_wait_unless_told_otherwise():
+    unset: dict[str, str] = {}
+    share_cores(unset)
+    assert unset == {"OMP_WAIT_POLICY": "passive"}
+    told = {"OMP_WAIT_POLICY": "active"}
+    share_cores(told)
+    assert told == {"OMP_WAIT_POLICY": "active"}

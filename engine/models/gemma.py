@@ -48,8 +48,7 @@ class Gemma3Model:
         self._head = read_head(reader, spec, self._embedding)
         reader.finish()
         self._rope = RopeTables(spec.layers, ops.device)
-        # The family rounds this factor to the table's dtype: 25.298 is 25.25 in bfloat16.
-        self._embedding_scale = float(torch.tensor(spec.hidden**0.5).to(ops.dtype))
+        self._embedding_scale = embedding_scale(spec.hidden, ops.dtype)
 
     def layout(self, plan: Pass) -> Layout:
         """A pass made ready for `forward`."""
@@ -91,6 +90,11 @@ class Gemma3Model:
 
     def _normed(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return self.ops.rms_norm(x, weight, self.spec.norm_eps, cast_first=False)
+
+
+def embedding_scale(hidden: int, dtype: torch.dtype) -> float:
+    """Factor of the embeddings: sqrt(hidden), which the family rounds to the table's dtype."""
+    return float(torch.tensor(hidden**0.5).to(dtype))
 
 
 def _norm(reader: Reader, name: str, size: int) -> torch.Tensor:

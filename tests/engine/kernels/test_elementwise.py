@@ -58,6 +58,18 @@ def test_it_is_what_the_reference_says(dtype, name):
     assert_no_worse(found, plain, exact)
 
 
+def test_a_norm_casts_where_it_is_told_to():
+    x, weight = _random(500, 100, dtype=torch.bfloat16), _random(100, scale=1).bfloat16()
+    normed = x.double() / (x.double().square().mean(-1, keepdim=True) + 1e-5).sqrt()
+    first = normed.float().bfloat16() * weight
+    last = (normed.float() * weight.float()).bfloat16()
+    # A few values lie on the border of two roundings of float32.
+    for cast_first, right, wrong in ((True, first, last), (False, last, first)):
+        found = cpu.rms_norm(x, weight, 1e-5, cast_first=cast_first)
+        assert float((found == right).float().mean()) > 0.999
+        assert float((found == wrong).float().mean()) < 0.9
+
+
 @pytest.mark.parametrize("name", ("silu", "gelu"))
 def test_a_gate_holds_at_the_ends(name):
     run, definition, _ = OPERATIONS[name]

@@ -1,1 +1,1 @@
-"""Labelled data, scores kept for ever, thresholds that hold. Arrives with the evals issue."""
+"""Labelled data, scores kept for ever, thresholds that hold. To come."""

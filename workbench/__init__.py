@@ -1,1 +1,1 @@
-"""Screens for pack authors. Arrives with the workbench issue."""
+"""Screens for pack authors. To come."""

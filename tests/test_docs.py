@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -165,3 +166,31 @@ def assert_near(shown: Any, got: Any, path: str) -> None:
         assert abs(shown - got) <= 1e-3, f"{path}: {shown} is shown, {got} is answered"
     else:
         assert shown == got, path
+
+
+RESULTS = sorted(documents.RESULTS.glob("cpu-*.json"))
+
+
+@pytest.mark.parametrize("file", RESULTS, ids=lambda file: file.stem)
+def test_recorded_figures_reach_their_marks(file):
+    """Not a timing: what docs/figures.md says must be what the project set out to reach."""
+    found = json.loads(file.read_text())
+    memory_mib = {"float32": 1.2 * 1024, "bfloat16": 900}[found["dtype"]]
+    assert found["against"]["ratios"]["one by one"] >= 14
+    assert found["against"]["ratios"]["cached prefix"] >= 1.2
+    assert max(found["host_seconds"]) <= 0.1
+    assert found["load_seconds"] < 2
+    assert found["peak_rss_mib"] <= memory_mib
+    assert abs(found["tree_tokens"] / 30_672 - 1) <= 0.02
+
+
+def test_the_readme_tells_the_recorded_figures():
+    found = json.loads((documents.RESULTS / "cpu-float32.json").read_text())
+    readme = (documents.DOCS.parent / "README.md").read_text("utf-8")
+    for told in (
+        f"one prompt per question | {found['against']['ratios']['one by one']:.2f} |",
+        f"as one batch | {found['against']['ratios']['cached prefix']:.2f} |",
+        f"floors included | {median(found['host_seconds']) * 1000:.0f} ms |",
+        f"memory | {found['peak_rss_mib']:.0f} MiB |",
+    ):
+        assert told in readme

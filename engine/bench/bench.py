@@ -208,8 +208,8 @@ def _logprobs(result: Result) -> torch.Tensor:
 def _figures(engine: Engine, config: EngineConfig, shape: Shape, load: float) -> Figures:
     return Figures(
         command=" ".join(["spinf-serve", *sys.argv[1:]]),
-        commit=_commit(),
-        processor=_processor_name(),
+        commit=commit(),
+        processor=processor_name(),
         threads=torch.get_num_threads(),
         torch=torch.__version__,
         model=engine.served.id,
@@ -220,13 +220,15 @@ def _figures(engine: Engine, config: EngineConfig, shape: Shape, load: float) ->
     )
 
 
-def _commit() -> str:
+def commit() -> str:
+    """The commit of the checkout one stands in, marked when files differ from it."""
     describe = ["git", "describe", "--always", "--dirty"]
     git = subprocess.run(describe, check=False, capture_output=True, text=True)
     return git.stdout.strip() or "unknown"
 
 
-def _processor_name() -> str:
+def processor_name() -> str:
+    """What the processor calls itself."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

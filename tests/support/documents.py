@@ -3,8 +3,11 @@
 tests/test_docs.py compares what is made with what lies in docs/.
 """
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import typer
@@ -14,12 +17,80 @@ from spinf_serve.packs.errors import CODES
 from spinf_serve.server.config import SETTINGS, Setting, Table, settings_of
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
+RESULTS = DOCS.parent / "evals" / "bench" / "results"
 NOTE = "<!-- Made from code by `make fix`; change it there. -->\n\n"
 
 
 def made() -> dict[str, str]:
     """File name -> text, for every document that is made from code."""
-    return {"settings.md": settings(), "cli.md": commands(), "error-codes.md": error_codes()}
+    return {
+        "settings.md": settings(),
+        "cli.md": commands(),
+        "error-codes.md": error_codes(),
+        "figures.md": figures(),
+    }
+
+
+def figures() -> str:
+    """What was measured, a column per file of evals/bench/results."""
+    files = sorted(RESULTS.glob("cpu-*.json"))
+    found = [json.loads(file.read_text()) for file in files]
+    text = f"""{NOTE}# Measured figures
+
+Each column is one file of `evals/bench/results/`, which also holds the raw times of every run and the
+digest of all answers. The job is 24 made-up contents of about 466 tokens with 56 two-option questions
+of about 14.5 tokens each, read with every cache empty and floors included. Device time is the forward;
+host time is everything else: tokenising, tries, passes, index tensors, answers.
+
+The comparison asks the same questions about two of the contents of transformers, with the same weights
+in the same process, in turns, medians: *one by one* is a forward per prompt, *cached prefix* reads the
+content once and all questions as one padded batch behind it. Neither side computes floors there.
+
+"""
+    rows: list[tuple[str, Callable[[dict[str, Any]], str]]] = [
+        ("command", lambda f: f"`{f['command']}`"),
+        ("commit", lambda f: f"`{f['commit']}`"),
+        ("machine", lambda f: f"{f['processor']}, {f['threads']} threads, torch {f['torch']}"),
+        ("model", lambda f: f"{f['model']}, {f['dtype']}"),
+        ("tokens of the trees", lambda f: f"{f['tree_tokens']:,}"),
+        ("rows read, with floors", lambda f: f"{f['rows']:,}"),
+        ("questions a second", lambda f: f"{f['questions_per_second']:.1f}"),
+        ("tokens a second", lambda f: f"{f['tokens_per_second']:.0f}"),
+        ("device time", lambda f: f"{median(f['forward_seconds']):.1f} s"),
+        ("host time", lambda f: f"{median(f['host_seconds']) * 1000:.0f} ms"),
+        ("loading, after `import torch`", lambda f: f"{f['load_seconds']:.2f} s"),
+        ("peak resident memory", lambda f: f"{f['peak_rss_mib']:.0f} MiB"),
+    ]
+    for way in ("one by one", "cached prefix"):
+        rows += [
+            (f"times as fast as transformers, {way}", partial(_against, "ratios", way, ".2f")),
+            (
+                f"largest difference of a logprob, {way}",
+                partial(_against, "largest_logprob_difference", way, ".1e"),
+            ),
+        ]
+    text += "| | " + " | ".join(f"`{file.name}`" for file in files) + " |\n"
+    text += "|---" * (len(files) + 1) + "|\n"
+    for title, cell in rows:
+        text += f"| {title} | " + " | ".join(cell(one) for one in found) + " |\n"
+    http = json.loads((RESULTS / "http-cost.json").read_text())
+    text += f"""
+## What HTTP costs
+
+Milliseconds of one core for a request of 24 contents with 56 two-option questions each, without the
+engine (best of 15): `{http["command"]}` at `{http["commit"]}` on {http["processor"]}.
+
+| questions | decode | read | usage and warnings | build and encode | sum |
+|---|---|---|---|---|---|
+"""
+    parts = ("decode", "read", "usage and warnings", "build and encode", "sum of the parts")
+    for name, found_ms in http["milliseconds"].items():
+        text += f"| {name} | " + " | ".join(f"{found_ms[part]:.1f}" for part in parts) + " |\n"
+    return text
+
+
+def _against(what: str, way: str, form: str, figures: dict[str, Any]) -> str:
+    return format(figures["against"][what][way], form)
 
 
 def settings() -> str:

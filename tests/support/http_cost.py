@@ -6,10 +6,13 @@ other work on the machine only adds to it; the stub engine's own work stands apa
 """
 
 import json
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from spinf_serve.engine.bench.bench import commit, processor_name
 from spinf_serve.server.auth import ANYBODY
 from spinf_serve.server.calls import compile_call, usage_of, warnings_of
 from spinf_serve.server.config import ServerConfig
@@ -107,19 +110,28 @@ def stub_alone(raw: bytes) -> float:
     return best(lambda: stub.run(works))
 
 
-def main() -> None:
-    """Prints the figures."""
+def main(out: str | None = None) -> None:
+    """Prints the figures in milliseconds, and writes them as JSON to the file that is named."""
+    cases: dict[str, dict[str, float]] = {}
     for name, shared in (("shared questions", True), ("questions of each content", False)):
         raw = body(shared)
         found = parts(raw)
-        cost = sum(value for key, value in found.items() if key != "answer bytes")
-        print(f"{name}: {len(raw)} bytes in")
+        found["sum of the parts"] = sum(v for k, v in found.items() if k != "answer bytes")
+        found["over HTTP, wall"] = over_http(raw)
+        found["of which the stub"] = stub_alone(raw)
+        cases[name] = {"request bytes": float(len(raw)), **found}
+        print(name)
         for key, value in found.items():
             print(f"  {key:<20}{value:10.2f}")
-        print(f"  {'sum of the parts':<20}{cost:10.2f}")
-        print(f"  {'over HTTP, wall':<20}{over_http(raw):10.2f}")
-        print(f"  {'of which the stub':<20}{stub_alone(raw):10.2f}")
+    if out is not None:
+        facts = {
+            "command": f"python -m tests.support.http_cost {out}",
+            "commit": commit(),
+            "processor": processor_name(),
+            "milliseconds": cases,
+        }
+        Path(out).write_text(json.dumps(facts, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:2])

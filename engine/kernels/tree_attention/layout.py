@@ -28,6 +28,10 @@ HEAD_TILE = 16
 """Head sizes are padded to a multiple of this: the library hands narrower strips to threads and
 computes them by other code."""
 
+MOST_KEYS = 1 << 15
+"""Keys that the tiles of one step gather at most: bounds memory when a thousand paths share a long
+stem, whose keys each of them gathers."""
+
 UNSEEN = 1 << 30
 """Place of a key that stands for none."""
 
@@ -86,7 +90,7 @@ class TileSet:
     """The work of one layer.
 
     Attributes:
-        indexed: tiles by shape.
+        indexed: tiles by shape, at most `MOST_KEYS` keys at a time.
         long: numbers of the slices whose trunk is longer than `TRUNK_BLOCK`.
     """
 
@@ -202,7 +206,11 @@ def _tile_set(plan: Pass, runs: _Runs, wanted: np.ndarray) -> TileSet:
         has_own = own[:, start : start + TILE].any(axis=1)
         for trunk_keys in np.unique(runs.trunk_keys[has_own]):
             picked = np.flatnonzero(has_own & (runs.trunk_keys == trunk_keys))
-            found.append(_tiles(runs, own, picked, start, int(trunk_keys)))
+            step = MOST_KEYS // (int(trunk_keys) + start + TILE) or 1
+            found += [
+                _tiles(runs, own, picked[at : at + step], start, int(trunk_keys))
+                for at in range(0, len(picked), step)
+            ]
     long = tuple(
         number
         for number, part in enumerate(plan.slices)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from spinf_serve.engine.kernels.cpu import CpuOps
 from spinf_serve.engine.kernels.tree_attention import reference
+from spinf_serve.engine.kernels.tree_attention.layout import MOST_KEYS, CpuLayout
 from spinf_serve.engine.models import registry
 from spinf_serve.engine.models.registry import Model
 from spinf_serve.engine.models.spec import ModelSpec
@@ -192,6 +193,22 @@ def test_any_forest_cut_anyhow_reads_as_its_paths_alone(name, forest, count):
         plans = [_pass(*parts) for parts in (first, second) if parts]
         found = torch.cat(_read(model, *plans))
     assert torch.equal(found, torch.cat([*expected[0], *expected[1]]))
+
+
+@pytest.mark.parametrize("trunk", (0, 30, 100))
+def test_a_thousand_options_behind_a_long_stem_are_gathered_in_steps(trunk):
+    model = _model("llama", torch.float32)
+    stem = [(7 * i) % 320 for i in range(150)]
+    paths = [[*stem, i // 32, i % 32] for i in range(1000)]
+    part = Part([5] * trunk, paths)
+    plan = _pass(part)
+    layout = model.layout(plan)
+    assert isinstance(layout, CpuLayout)
+    assert max(len(tiles.key_rows) for tiles in layout.every.indexed) <= MOST_KEYS
+    (found,) = _read(model, plan)
+    for place in (0, 1, 499, 999):
+        alone = _alone(model, dataclasses.replace(part, paths=[paths[place]]))
+        assert torch.equal(found[place], alone[0])
 
 
 def test_a_nan_token_spoils_the_reads_behind_it_alone():

@@ -2,7 +2,7 @@
 
 The library's own attention changes a row's bits with the number of queries, and takes a mask for
 something else than fewer keys. Here each product's inner length follows from the row's own content
-and question. A branch row's two parts, trunk and path, are merged by their log-sum-exp.
+and question. What a row gets from its trunk and from parts of its path is merged by log-sum-exp.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class _Heads:
         q: [G, N + slack, group, D].
         k, v: [G, N + slack + kept, D].
         out: [G, N, group, D].
-        lse: [G, N, group] log-sum-exp over the path, of branch rows behind a long trunk.
+        lse: [G, N, group] log-sum-exp over the keys that are in `out` so far.
     """
 
     q: torch.Tensor
@@ -143,10 +143,7 @@ def _borrow(heads: _Heads, layout: CpuLayout, layer: int) -> None:
 
 
 def _indexed(heads: _Heads, tiles: Tiles) -> None:
-    """Rows of the tiles against their gathered keys; fills `out` of the rows that they own.
-
-    Where a long trunk's part is to be merged in, also `lse`.
-    """
+    """Rows of the tiles against their gathered keys: `out` and `lse` of the rows that they own."""
     kv_heads, _, group, size = heads.q.shape
     q = heads.q.index_select(1, tiles.query_rows).view(-1, TILE * group, size)
     k = heads.k.index_select(1, tiles.key_rows).view(-1, tiles.keys, size)
@@ -154,13 +151,15 @@ def _indexed(heads: _Heads, tiles: Tiles) -> None:
     scores = _scores(q, k, heads.scale)
     by_row = scores.view(kv_heads, -1, TILE, group, tiles.keys)
     by_row.masked_fill_(tiles.hidden(heads.window)[:, :, None], MASKED)
-    if tiles.short_trunk:
-        torch.softmax(scores, -1, out=scores)
-    else:
-        lse = _softmax(scores).view(kv_heads, -1, group)
-        heads.lse.index_copy_(1, tiles.own_rows, lse.index_select(1, tiles.own))
-    out = torch.bmm(scores, v).view(kv_heads, -1, group, size)
-    heads.out.index_copy_(1, tiles.own_rows, out.index_select(1, tiles.own))
+    lse = _softmax(scores).view(kv_heads, -1, group).index_select(1, tiles.own)
+    out = torch.bmm(scores, v).view(kv_heads, -1, group, size).index_select(1, tiles.own)
+    if tiles.merge:
+        before = heads.out.index_select(1, tiles.own_rows)
+        before_lse = heads.lse.index_select(1, tiles.own_rows)
+        _merge(before, before_lse, out, lse)
+        out, lse = before, _added(before_lse, lse)
+    heads.out.index_copy_(1, tiles.own_rows, out)
+    heads.lse.index_copy_(1, tiles.own_rows, lse)
 
 
 def _trunk_rows(heads: _Heads, part: TreeSlice, keys: torch.Tensor, values: torch.Tensor) -> None:
@@ -209,11 +208,16 @@ def _trunk_step(
 
 
 def _merge(
-    path: torch.Tensor, path_lse: torch.Tensor, trunk: torch.Tensor, trunk_lse: torch.Tensor
+    near: torch.Tensor, near_lse: torch.Tensor, far: torch.Tensor, far_lse: torch.Tensor
 ) -> None:
-    """path := path + w (trunk - path), w = 1 / (1 + exp(path_lse - trunk_lse)). Spoils trunk."""
-    share = (path_lse - trunk_lse).exp_().add_(1).reciprocal_()
-    path.add_(trunk.sub_(path).mul_(share[..., None]))
+    """near := near + w (far - near), w = 1 / (1 + exp(near_lse - far_lse)). Spoils far."""
+    share = (near_lse - far_lse).exp_().add_(1).reciprocal_()
+    near.add_(far.sub_(near).mul_(share[..., None]))
+
+
+def _added(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """log(exp(a) + exp(b))."""
+    return torch.maximum(a, b).add_((a - b).abs_().neg_().exp_().log1p_())
 
 
 def _scores(q: torch.Tensor, k: torch.Tensor, scale: float) -> torch.Tensor:

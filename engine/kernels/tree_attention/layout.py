@@ -2,9 +2,10 @@
 
 Rows are handled in tiles whose shape follows from a row's own content and question:
 
-- *indexed tiles* of `TILE` rows of one path, at depth `16 s .. 16 s + 15`, against the path's keys
-  at depth `0 .. 16 s + 15`. A trunk of at most `TRUNK_BLOCK` tokens is itself such a path, and its
-  keys, padded to a multiple of `TILE`, stand before those of the paths that continue it;
+- *indexed tiles* of `TILE` rows. A row at depth `16 s .. 16 s + 15` of its path meets the path's keys
+  of these depths in one tile and those of depth `0 .. 16 s - 1` in another, which it shares with
+  the rows of other paths that have these keys in common. A trunk of at most `TRUNK_BLOCK` tokens is
+  itself such a path, and its keys, padded to a multiple of `TILE`, stand before those of depth 0;
 - rows of a longer trunk in *blocks* of `TRUNK_BLOCK` counted from the trunk's start, against the
   keys up to the block's end; its branch rows against all of its keys, padded to a multiple of
   `TRUNK_BLOCK`. These are runs of rows and need no indexes.
@@ -42,8 +43,7 @@ class Tiles:
 
     Attributes:
         keys: number of keys of a tile.
-        short_trunk: whether the keys of a short trunk are among them, so that nothing is to be
-            merged in later.
+        merge: whether the rows have a result already, which this one is merged into.
         query_rows: [S * TILE] pass row of each query.
         key_rows: [S * keys] row of each key in the pass, or behind it among the borrowed rows.
         query_place: [S, TILE] int32 position of each query in its sequence.
@@ -53,7 +53,7 @@ class Tiles:
     """
 
     keys: int
-    short_trunk: bool
+    merge: bool
     query_rows: torch.Tensor
     key_rows: torch.Tensor
     query_place: torch.Tensor
@@ -201,16 +201,20 @@ def _runs(plan: Pass, borrowed: tuple[int, ...], borrowed_row: int) -> _Runs:
 def _tile_set(plan: Pass, runs: _Runs, wanted: np.ndarray) -> TileSet:
     """The work that has a wanted row in it."""
     own = runs.own & wanted[runs.rows]
-    found = []
+    found: list[Tiles] = []
     for start in range(0, own.shape[1], TILE):
         has_own = own[:, start : start + TILE].any(axis=1)
+        if start:
+            batch = _by_run(runs, own, np.flatnonzero(has_own), start)
+            found += _tiles(runs, batch, 0, (start, start + TILE), merge=False)
         for trunk_keys in np.unique(runs.trunk_keys[has_own]):
             picked = np.flatnonzero(has_own & (runs.trunk_keys == trunk_keys))
-            step = MOST_KEYS // (int(trunk_keys) + start + TILE) or 1
-            found += [
-                _tiles(runs, own, picked[at : at + step], start, int(trunk_keys))
-                for at in range(0, len(picked), step)
-            ]
+            if start:
+                batch = _by_parent(runs, own, picked, start)
+                found += _tiles(runs, batch, int(trunk_keys), (0, start), merge=True)
+            else:
+                batch = _by_run(runs, own, picked, start)
+                found += _tiles(runs, batch, int(trunk_keys), (0, TILE), merge=False)
     long = tuple(
         number
         for number, part in enumerate(plan.slices)
@@ -220,25 +224,71 @@ def _tile_set(plan: Pass, runs: _Runs, wanted: np.ndarray) -> TileSet:
     return TileSet(indexed=tuple(found), long=long)
 
 
-def _tiles(runs: _Runs, own: np.ndarray, picked: np.ndarray, start: int, trunk_keys: int) -> Tiles:
-    """Tiles of the picked runs at depth `start`, with `trunk_keys` keys of a trunk before."""
-    end = start + TILE
-    queries, own = runs.rows[picked, start:end], own[picked, start:end]
-    base, trunk_row = runs.base[picked, None], runs.trunk_row[picked, None]
-    key = np.arange(trunk_keys)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Batch:
+    """Rows of S tiles: a run that has each tile's keys, and [S, TILE] rows, depths and ownership."""
+
+    run: np.ndarray
+    rows: np.ndarray
+    depth: np.ndarray
+    own: np.ndarray
+
+
+def _by_run(runs: _Runs, own: np.ndarray, picked: np.ndarray, start: int) -> _Batch:
+    """A tile for each picked run, of its rows from depth `start` on."""
+    part = slice(start, start + TILE)
+    depth = np.broadcast_to(np.arange(start, start + TILE), (len(picked), TILE))
+    return _Batch(picked, runs.rows[picked, part], depth, own[picked, part])
+
+
+def _by_parent(runs: _Runs, own: np.ndarray, picked: np.ndarray, start: int) -> _Batch:
+    """Tiles of the picked runs' rows from depth `start` on, together where the row before is one."""
+    place, offset = np.nonzero(own[picked, start : start + TILE])
+    run, depth = picked[place], offset + start
+    parent = runs.rows[run, start - 1]
+    order = np.argsort(parent, kind="stable")
+    run, depth, parent = run[order], depth[order], parent[order]
+    is_first = np.diff(parent, prepend=-1) != 0
+    first = np.maximum.accumulate(np.where(is_first, np.arange(len(parent)), 0))
+    seat = (np.arange(len(parent)) - first) % TILE
+    tile = np.cumsum(seat == 0) - 1
+    leader = np.flatnonzero(seat == 0)
+    # A tile that is not full repeats its first row.
+    source = np.repeat(leader[:, None], TILE, axis=1)
+    source[tile, seat] = np.arange(len(parent))
+    filled = np.zeros(source.shape, bool)
+    filled[tile, seat] = True
+    return _Batch(run[leader], runs.rows[run, depth][source], depth[source], filled)
+
+
+def _tiles(
+    runs: _Runs, batch: _Batch, trunk_keys: int, depths: tuple[int, int], *, merge: bool
+) -> list[Tiles]:
+    """Tiles of a batch against `trunk_keys` keys of a trunk and those of a range of depths."""
+    key, depth = np.arange(trunk_keys), np.arange(*depths)
+    base, trunk_row = runs.base[batch.run, None], runs.trunk_row[batch.run, None]
     in_trunk = key < base
-    key_rows = (trunk_row + np.where(in_trunk, key, 0), runs.rows[picked, :end])
-    key_place = (np.where(in_trunk, key, UNSEEN), base + np.arange(end))
-    return Tiles(
-        keys=trunk_keys + end,
-        short_trunk=trunk_keys > 0,
-        query_rows=_index(queries.ravel()),
-        key_rows=_index(np.concatenate(key_rows, axis=1).ravel()),
-        query_place=_place(base + np.arange(start, end)),
-        key_place=_place(np.concatenate(key_place, axis=1)),
-        own=_index(np.flatnonzero(own.ravel())),
-        own_rows=_index(queries[own]),
-    )
+    path_rows = runs.rows[batch.run, depths[0] : depths[1]]
+    key_rows = np.concatenate((trunk_row + np.where(in_trunk, key, 0), path_rows), axis=1)
+    key_place = np.concatenate((np.where(in_trunk, key, UNSEEN), base + depth), axis=1)
+    step = MOST_KEYS // key_rows.shape[1] or 1
+    found = []
+    for at in range(0, len(batch.run), step):
+        part = slice(at, at + step)
+        rows, own = batch.rows[part], batch.own[part]
+        found.append(
+            Tiles(
+                keys=key_rows.shape[1],
+                merge=merge,
+                query_rows=_index(rows.ravel()),
+                key_rows=_index(key_rows[part].ravel()),
+                query_place=_place((base + batch.depth)[part]),
+                key_place=_place(key_place[part]),
+                own=_index(np.flatnonzero(own.ravel())),
+                own_rows=_index(rows[own]),
+            )
+        )
+    return found
 
 
 def padded_head(head_dim: int) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from spinf_serve.engine.kernels.tree_attention.layout import TILE, CpuLayout, Tiles, padded_head
+from spinf_serve.engine.kernels.tree_attention.layout import CpuLayout, Tiles, padded_head
 from spinf_serve.engine.tree.plan import TRUNK_BLOCK, TreeSlice
 
 MASKED = -1e30
@@ -145,11 +145,11 @@ def _borrow(heads: _Heads, layout: CpuLayout, layer: int) -> None:
 def _indexed(heads: _Heads, tiles: Tiles) -> None:
     """Rows of the tiles against their gathered keys: `out` and `lse` of the rows that they own."""
     kv_heads, _, group, size = heads.q.shape
-    q = heads.q.index_select(1, tiles.query_rows).view(-1, TILE * group, size)
+    q = heads.q.index_select(1, tiles.query_rows).view(-1, tiles.rows * group, size)
     k = heads.k.index_select(1, tiles.key_rows).view(-1, tiles.keys, size)
     v = heads.v.index_select(1, tiles.key_rows).view(-1, tiles.keys, size)
     scores = _scores(q, k, heads.scale)
-    by_row = scores.view(kv_heads, -1, TILE, group, tiles.keys)
+    by_row = scores.view(kv_heads, -1, tiles.rows, group, tiles.keys)
     by_row.masked_fill_(tiles.hidden(heads.window)[:, :, None], MASKED)
     lse = _softmax(scores).view(kv_heads, -1, group).index_select(1, tiles.own)
     out = torch.bmm(scores, v).view(kv_heads, -1, group, size).index_select(1, tiles.own)

@@ -25,6 +25,10 @@ TILE = 16
 """Rows of a tile, and the step in which the keys of a path grow. Part of the numerics."""
 
 
+TAIL_TILE = 4
+"""Rows of a tile against the keys of a path's last 16 depths, where these are not its first: there
+a path often has but an option's few tokens. Part of the numerics."""
+
 HEAD_TILE = 16
 """Head sizes are padded to a multiple of this: the library hands narrower strips to threads and
 computes them by other code."""
@@ -42,16 +46,17 @@ class Tiles:
     """Tiles of one shape, S of them, over the whole pass.
 
     Attributes:
-        keys: number of keys of a tile.
+        rows, keys: number of queries and of keys of a tile.
         merge: whether the rows have a result already, which this one is merged into.
-        query_rows: [S * TILE] pass row of each query.
+        query_rows: [S * rows] pass row of each query.
         key_rows: [S * keys] row of each key in the pass, or behind it among the borrowed rows.
-        query_place: [S, TILE] int32 position of each query in its sequence.
+        query_place: [S, rows] int32 position of each query in its sequence.
         key_place: [S, keys] int32 position of each key, or `UNSEEN`.
         own: [own] which queries are results; the others fill a tile up.
         own_rows: [own] pass rows of these.
     """
 
+    rows: int
     keys: int
     merge: bool
     query_rows: torch.Tensor
@@ -63,7 +68,7 @@ class Tiles:
     _hidden: dict[int | None, torch.Tensor] = field(default_factory=dict)
 
     def hidden(self, window: int | None) -> torch.Tensor:
-        """[S, TILE, keys] bool: keys that a query does not see; made once per window."""
+        """[S, rows, keys] bool: keys that a query does not see; made once per window."""
         if window not in self._hidden:
             query, key = self.query_place[..., None], self.key_place[:, None]
             hidden = key > query
@@ -205,7 +210,7 @@ def _tile_set(plan: Pass, runs: _Runs, wanted: np.ndarray) -> TileSet:
     for start in range(0, own.shape[1], TILE):
         has_own = own[:, start : start + TILE].any(axis=1)
         if start:
-            batch = _by_run(runs, own, np.flatnonzero(has_own), start)
+            batch = _by_run(runs, own, start, TAIL_TILE, np.flatnonzero(has_own))
             found += _tiles(runs, batch, 0, (start, start + TILE), merge=False)
         for trunk_keys in np.unique(runs.trunk_keys[has_own]):
             picked = np.flatnonzero(has_own & (runs.trunk_keys == trunk_keys))
@@ -213,7 +218,7 @@ def _tile_set(plan: Pass, runs: _Runs, wanted: np.ndarray) -> TileSet:
                 batch = _by_parent(runs, own, picked, start)
                 found += _tiles(runs, batch, int(trunk_keys), (0, start), merge=True)
             else:
-                batch = _by_run(runs, own, picked, start)
+                batch = _by_run(runs, own, start, TILE, picked)
                 found += _tiles(runs, batch, int(trunk_keys), (0, TILE), merge=False)
     long = tuple(
         number
@@ -226,7 +231,7 @@ def _tile_set(plan: Pass, runs: _Runs, wanted: np.ndarray) -> TileSet:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Batch:
-    """Rows of S tiles: a run that has each tile's keys, and [S, TILE] rows, depths and ownership."""
+    """Rows of S tiles: a run that has each tile's keys, and [S, rows] rows, depths and ownership."""
 
     run: np.ndarray
     rows: np.ndarray
@@ -234,11 +239,12 @@ class _Batch:
     own: np.ndarray
 
 
-def _by_run(runs: _Runs, own: np.ndarray, picked: np.ndarray, start: int) -> _Batch:
-    """A tile for each picked run, of its rows from depth `start` on."""
-    part = slice(start, start + TILE)
-    depth = np.broadcast_to(np.arange(start, start + TILE), (len(picked), TILE))
-    return _Batch(picked, runs.rows[picked, part], depth, own[picked, part])
+def _by_run(runs: _Runs, own: np.ndarray, start: int, height: int, picked: np.ndarray) -> _Batch:
+    """Tiles of `height` rows of the picked runs, from depth `start` to `start + TILE`."""
+    tiled = own[picked, start : start + TILE].reshape(len(picked), TILE // height, height)
+    place, step = np.nonzero(tiled.any(axis=-1))
+    run, depth = picked[place], start + height * step[:, None] + np.arange(height)
+    return _Batch(run, runs.rows[run[:, None], depth], depth, tiled[place, step])
 
 
 def _by_parent(runs: _Runs, own: np.ndarray, picked: np.ndarray, start: int) -> _Batch:
@@ -278,6 +284,7 @@ def _tiles(
         rows, own = batch.rows[part], batch.own[part]
         found.append(
             Tiles(
+                rows=rows.shape[1],
                 keys=key_rows.shape[1],
                 merge=merge,
                 query_rows=_index(rows.ravel()),

@@ -56,6 +56,19 @@ def test_it_is_what_the_mask_says(trunks, heads, window, dtype):
     assert_no_worse(found[: len(plan.tokens)], plain.to(dtype), exact)
 
 
+@pytest.mark.parametrize("window", (None, 8, 70))
+def test_long_paths_are_what_the_mask_says(window):
+    draw = random.Random(4)
+    plan = make_pass(*(Part([1] * n, random_paths(draw, 9, longest=200)) for n in (0, 20, 80)))
+    ops = CpuOps(torch.float32)
+    layout, *rows = _rows(ops, plan, HEADS[0])
+    found = ops.attention(layout, 0, *rows, scale=0.125, window=window)[: len(plan.tokens)]
+    used = [x[: len(plan.tokens)] for x in rows]
+    exact = reference.attention(plan, *(x.double() for x in used), scale=0.125, window=window)
+    plain = reference.attention(plan, *used, scale=0.125, window=window)
+    assert_no_worse(found, plain, exact)
+
+
 @pytest.mark.parametrize("window", (None, 8))
 def test_reads_alone_are_the_same_rows(window):
     parts = [Part(p.trunk, p.paths, key=p.key) for p in _parts((129, 17, 0, 70))]

@@ -35,9 +35,19 @@ def tokenizer() -> Tokenizer:
     return tokenizer_from_gguf(read_gguf(path))
 
 
+def assume_expressible(tokenizer: Tokenizer, *used: str) -> None:
+    """Leaves out texts with one of the few characters that this vocabulary has no token for."""
+    try:
+        tokenizer.encode_batch(used)
+    except Refused as refused:
+        assert "no token for the character" in refused.message
+        assume(False)
+
+
 @SHARED
 @given(content=texts(), appended=texts(4))
 def test_nothing_appended_moves_the_trunk(tokenizer, content, appended):
+    assume_expressible(tokenizer, content, appended)
     made = cut(tokenizer, content)
     if len(made.tail) <= LONGEST_TAIL_CHARS:
         joint = [*made.trunk, *made.held, *tokenizer.encode(made.tail + appended)]
@@ -49,6 +59,7 @@ def test_nothing_appended_moves_the_trunk(tokenizer, content, appended):
 @SHARED
 @given(content=texts(), text=PROMPTS, options=option_lists())
 def test_a_prompt_behind_a_content_is_tokenised_as_one_text(tokenizer, content, text, options):
+    assume_expressible(tokenizer, content, text, *options)
     made = cut(tokenizer, content)
     path, option_paths = paths_of(tokenizer, content + text, options)
     # Without bos a text that merges as a whole is read apart.
@@ -64,6 +75,7 @@ def test_a_prompt_behind_a_content_is_tokenised_as_one_text(tokenizer, content, 
 @SHARED
 @given(text=PROMPTS, options=option_lists())
 def test_spellings_are_those_of_the_rule(tokenizer, text, options):
+    assume_expressible(tokenizer, text, *options)
     assume(len({option.strip().casefold() for option in options}) == len(options))
     wanted = spellings_of(tokenizer, text, options)
     try:

@@ -14,6 +14,8 @@ from spinf_serve.packs.errors import Unusable
 
 CONFIG: Final = "config.json"
 
+_MOST_LAYERS: Final = 10_000
+
 _FAMILIES: Final = MappingProxyType(
     {"llama": "llama", "mistral": "llama", "gemma3_text": "gemma3", "gemma3": "gemma3"}
 )
@@ -153,7 +155,7 @@ class _Config:
         if not isinstance(kv_heads, int) or kv_heads < 1 or heads % kv_heads:
             raise self._wrong(f"num_key_value_heads {kv_heads} does not divide {heads} heads")
         rope = self._rope(self._rope_table(), self._number("rope_theta"))
-        return (LayerSpec(None, rope, kv_heads, head_dim),) * self._size("num_hidden_layers")
+        return (LayerSpec(None, rope, kv_heads, head_dim),) * self._layer_count()
 
     def _gemma_layers(self) -> tuple[LayerSpec, ...]:
         """Full layers and windowed ones, each kind with its own rotary table."""
@@ -175,7 +177,7 @@ class _Config:
         )
 
     def _full_layers(self) -> list[bool]:
-        count = self._size("num_hidden_layers")
+        count = self._layer_count()
         kinds = self._values.get("layer_types")
         if kinds is None:
             pattern = self._values.get("sliding_window_pattern")
@@ -229,6 +231,12 @@ class _Config:
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise self._wrong(f"{key} should be a positive whole number, found {value!r}")
         return value
+
+    def _layer_count(self) -> int:
+        count = self._size("num_hidden_layers")
+        if count > _MOST_LAYERS:
+            raise self._wrong(f"num_hidden_layers is {count}, more than any model has")
+        return count
 
     def _number(self, key: str) -> float:
         value = self._values.get(key)

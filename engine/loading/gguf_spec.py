@@ -51,6 +51,7 @@ def spec_from_gguf(file: GgufFile, bos_id: int | None) -> ModelSpec:
     tensors = file.tensors
     if "token_embd.weight" not in tensors:
         raise Unusable(f"{file.path}: the tensor token_embd.weight is missing")
+    _check_counts(file, architecture)
     hidden = file.integer(f"{architecture}.embedding_length")
     heads = file.integer(f"{architecture}.attention.head_count")
     head_dim = file.integer(f"{architecture}.attention.key_length", hidden // heads)
@@ -108,6 +109,27 @@ def _gemma_layers(file: GgufFile, head_dim: int) -> tuple[LayerSpec, ...]:
         else LayerSpec(window, local, kv_heads, head_dim)
         for number in range(file.integer("gemma3.block_count"))
     )
+
+
+def _check_counts(file: GgufFile, architecture: str) -> None:
+    """Refuses sizes that nothing can be made of, before something is made of them."""
+    for key in ("embedding_length", "attention.head_count", "block_count"):
+        count = file.integer(f"{architecture}.{key}")
+        if count < 1:
+            raise Unusable(f"{file.path}: {architecture}.{key} is {count}, it must be positive")
+    blocks = file.integer(f"{architecture}.block_count")
+    if blocks > len(file.tensors):
+        raise Unusable(
+            f"{file.path}: {architecture}.block_count is {blocks}, but the file has only "
+            f"{len(file.tensors)} tensors: it is damaged"
+        )
+    heads = file.integer(f"{architecture}.attention.head_count")
+    kv_heads = file.integer(f"{architecture}.attention.head_count_kv", heads)
+    if kv_heads < 1 or heads % kv_heads:
+        raise Unusable(
+            f"{file.path}: {architecture}.attention.head_count_kv is {kv_heads}, which does not "
+            f"divide the {heads} heads"
+        )
 
 
 def _attention_scale(

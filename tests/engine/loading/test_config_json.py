@@ -165,6 +165,7 @@ def test_bos_is_what_the_tokenizer_says():
         ("llama_tied", {"sliding_window": 128}, "sliding windows of Mistral"),
         ("llama_tied", {"hidden_size": "64"}, "hidden_size should be a positive whole number"),
         ("llama_tied", {"vocab_size": None}, "vocab_size should be a positive whole number"),
+        ("llama_tied", {"num_hidden_layers": 2**31}, "2147483648, more than any model has"),
         ("llama_tied", {"num_key_value_heads": 3}, "num_key_value_heads 3 does not divide 5"),
         ("llama_tied", {"tie_word_embeddings": "yes"}, "tie_word_embeddings should be true or"),
         ("llama_tied", {"rope_parameters": [1]}, "is \\[1\\], not an object"),

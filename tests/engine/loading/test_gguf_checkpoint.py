@@ -3,6 +3,7 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import gguf
 import numpy as np
@@ -239,3 +240,21 @@ def test_the_embedded_sizes_are_those_of_the_published_model():
     assert (spec.heads, layer.kv_heads, layer.head_dim, len(spec.layers)) == (9, 3, 64, 30)
     assert (spec.norm_eps, layer.rope, spec.attention_scale) == (1e-5, Rope("default", 1e5), 0.125)
     assert (spec.context, spec.tied, spec.bos_id, layer.window) == (8192, True, None, None)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("block_count", 2**31, "only .* tensors"),
+        ("block_count", 0, "must be positive"),
+        ("attention.head_count", 0, "must be positive"),
+        ("embedding_length", 0, "must be positive"),
+        ("attention.head_count_kv", 0, "does not divide"),
+        ("attention.head_count_kv", 7, "does not divide"),
+    ],
+)
+def test_sizes_of_a_damaged_file_are_refused_before_anything_is_made(tmp_path, key, value, told):
+    file = read_gguf(written(tmp_path, tiny("llama_tied")))
+    values = MappingProxyType({**file.values, f"llama.{key}": value})
+    with pytest.raises(Unusable, match=told):
+        spec_from_gguf(replace(file, values=values), None)

@@ -3,6 +3,7 @@
 The number of filled templates is counted before any is made. Knows no options and no tokens.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import product
 from math import prod
@@ -20,6 +21,9 @@ MAX_VALUE_CHARS = 256
 MAX_FILLED_CHARS = 65_536
 """Longest filled template, in characters; checked before it is made, so that a placeholder written
 many times cannot fill the memory. Limits in tokens are far below."""
+
+MAX_QUESTION_CHARS = 1 << 24
+"""Most characters of all filled templates of one question; counted while they are made."""
 
 
 def expand(
@@ -62,7 +66,7 @@ def expand(
                 ' no combinations; give a list of objects, or "all" with values',
                 "combinations",
             )
-        return (_filled(template, NO_VALUES, "template"),)
+        return (_Filler(template)(NO_VALUES, "template"),)
     return _listed_combinations(template, combinations)
 
 
@@ -77,6 +81,7 @@ def _listed_combinations(
         )
     names = template.names
     wanted = frozenset(names)
+    fill_one = _Filler(template)
     prompts = []
     for index, given in enumerate(combinations):
         where = f"combinations.{index}"
@@ -87,21 +92,37 @@ def _listed_combinations(
         chosen = {name: given[name] for name in names}
         for name, value in chosen.items():
             _check_value(value, f"{where}.{name}")
-        prompts.append(_filled(template, chosen, where))
+        prompts.append(fill_one(chosen, where))
     return tuple(prompts)
 
 
-def _filled(template: Template, chosen: Mapping[str, str], where: str) -> Prompt:
-    """One prompt. Refuses, before it is made, a text that is too long to be meant."""
-    chars = sum(map(len, template.literals)) + sum(len(chosen[n]) for n in template.fields)
-    if chars > MAX_FILLED_CHARS:
-        raise Refused(
-            "template_too_long",
-            f"the filled template has {chars} characters, more than the {MAX_FILLED_CHARS} "
-            "allowed; long text belongs into the content",
-            where,
-        )
-    return Prompt(fill(template, chosen), chosen)
+class _Filler:
+    """Makes the prompts of one question; refuses, before it is made, what is too long to be meant."""
+
+    def __init__(self, template: Template) -> None:
+        self._template = template
+        self._fixed_chars = sum(map(len, template.literals))
+        self._uses = Counter(template.fields)
+        self._chars = 0
+
+    def __call__(self, chosen: Mapping[str, str], where: str) -> Prompt:
+        chars = self._fixed_chars + sum(len(chosen[n]) * uses for n, uses in self._uses.items())
+        self._chars += chars
+        if chars > MAX_FILLED_CHARS:
+            raise Refused(
+                "template_too_long",
+                f"the filled template has {chars} characters, more than the {MAX_FILLED_CHARS} "
+                "allowed; long text belongs into the content",
+                where,
+            )
+        if self._chars > MAX_QUESTION_CHARS:
+            raise Refused(
+                "request_too_large",
+                f"the filled templates up to here have {self._chars} characters; a question may "
+                f"have {MAX_QUESTION_CHARS}: split it into several requests",
+                where,
+            )
+        return Prompt(fill(self._template, chosen), chosen)
 
 
 def _every(template: Template, values: Mapping[str, Sequence[str]] | None) -> tuple[Prompt, ...]:
@@ -135,10 +156,11 @@ def _every(template: Template, values: Mapping[str, Sequence[str]] | None) -> tu
     for name in names:
         for index, value in enumerate(values[name]):
             _check_value(value, f"values.{name}.{index}")
+    fill_one = _Filler(template)
     prompts = []
     for index, row in enumerate(product(*(values[name] for name in names))):
         chosen = dict(zip(names, row, strict=True))
-        prompts.append(_filled(template, chosen, f"combinations.{index}"))
+        prompts.append(fill_one(chosen, f"combinations.{index}"))
     return tuple(prompts)
 
 

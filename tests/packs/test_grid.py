@@ -3,7 +3,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spinf_serve.packs.errors import Refused
-from spinf_serve.packs.grid import MAX_COMBINATIONS, MAX_FILLED_CHARS, MAX_VALUE_CHARS, expand
+from spinf_serve.packs.grid import (
+    MAX_COMBINATIONS,
+    MAX_FILLED_CHARS,
+    MAX_QUESTION_CHARS,
+    MAX_VALUE_CHARS,
+    expand,
+)
 from spinf_serve.packs.template import parse
 
 PLAIN = parse("\nIs it late? Answer:{?}")
@@ -110,3 +116,13 @@ def test_a_filled_template_is_measured_before_it_is_made(more):
             expand(parse(text), listed, values)
         found = refused.value
         assert (found.code, found.param) == ("template_too_long", "combinations.0")
+
+
+def test_a_list_of_long_combinations_stops_before_it_fills_the_memory():
+    text = "{A}" * 20_000 + "{?}"
+    fits = MAX_QUESTION_CHARS // 60_000
+    assert len(expand(parse(text), [{"A": "abc"}] * fits, None)) == fits
+    with pytest.raises(Refused) as refused:
+        expand(parse(text), [{"A": "abc"}] * 150_000, None)
+    found = refused.value
+    assert (found.code, found.param) == ("request_too_large", f"combinations.{fits}")

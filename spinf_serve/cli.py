@@ -37,7 +37,7 @@ from spinf_serve.server.config import (
 if TYPE_CHECKING:
     from spinf_serve.engine.loading.manifest import Manifest
 
-ENGINE_PACKAGES = ("torch", "safetensors", "tokenizers", "huggingface_hub")
+ENGINE_PACKAGES = ("torch", "tokenizers", "huggingface_hub")
 SERVER_PACKAGES = ("fastapi", "uvicorn")
 
 app = typer.Typer(

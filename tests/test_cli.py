@@ -7,7 +7,9 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -301,3 +303,12 @@ def test_progress_of_what_is_long(monkeypatch):
     assert "\x1b" not in plain.getvalue()
     assert plain.getvalue().endswith("\n")
     assert terminal.getvalue().endswith("\r\x1b[K")
+
+
+@pytest.mark.parametrize(
+    ("extra", "asked"), [("engine", cli.ENGINE_PACKAGES), ("server", cli.SERVER_PACKAGES)]
+)
+def test_commands_ask_for_the_packages_that_an_extra_installs(extra, asked):
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())
+    listed = project["project"]["optional-dependencies"][extra]
+    assert set(asked) == {re.split(r"[<>=!~ \[]", requirement)[0] for requirement in listed}

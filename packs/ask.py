@@ -6,7 +6,7 @@ Wire formats and packs call this; neither repeats a rule of it.
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-from spinf_serve.packs.errors import Refused
+from spinf_serve.packs.errors import Refused, kind_of
 from spinf_serve.packs.grid import expand
 from spinf_serve.packs.question import Question
 from spinf_serve.packs.template import SlotKind, Template, parse
@@ -137,16 +137,15 @@ def _checked_options(
     if not 1 <= len(options) <= max_options:
         raise Refused(
             "too_many_options",
-            f"the question has {len(options)} options; between 1 and {max_options} are allowed",
+            f"the question has {len(options)} options; between 1 and {max_options} are allowed"
+            " (max_options)",
             "options",
         )
     seen: dict[str, int] = {}
     for index, option in enumerate(options):
         where = f"options.{index}"
         if not isinstance(option, str):
-            raise Refused(
-                "invalid_field", f"{where} is a {type(option).__name__}; write it as text", where
-            )
+            raise Refused("invalid_field", f"{where} is {kind_of(option)}; write it as text", where)
         if not option:
             raise Refused("invalid_field", f"{where} is empty; give it text or remove it", where)
         check_unicode(option, where)

@@ -3,6 +3,7 @@
 Does not know HTTP bodies: `spinf_serve.server.problems` turns these into an envelope.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -105,3 +106,20 @@ class Fault(SpinfError):
 
 class Unusable(Exception):
     """A set-up problem that a person must mend: shown as one line, without a traceback."""
+
+
+_KINDS: tuple[tuple[type, str], ...] = (
+    (str, "a text"),
+    # In Python a bool is an int.
+    (bool, "true or false"),
+    (int, "a whole number"),
+    (float, "a number"),
+    (Mapping, "an object"),
+    (Sequence, "a list"),
+    (type(None), "null"),
+)
+
+
+def kind_of(value: object) -> str:
+    """What a value of JSON, YAML or TOML is, in the words of a message: `a whole number`, `null`."""
+    return next((words for kind, words in _KINDS if isinstance(value, kind)), "no plain value")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from math import prod
 
-from spinf_serve.packs.errors import Refused
+from spinf_serve.packs.errors import Refused, kind_of
 from spinf_serve.packs.question import NO_VALUES, Prompt
 from spinf_serve.packs.template import Template, fill
 
@@ -86,7 +86,11 @@ def _listed_combinations(
     for index, given in enumerate(combinations):
         where = f"combinations.{index}"
         if not isinstance(given, Mapping):
-            raise Refused("invalid_field", f"{where} is not an object of name: value", where)
+            raise Refused(
+                "invalid_field",
+                f"{where} is {kind_of(given)}; give an object of name: value",
+                where,
+            )
         if given.keys() != wanted:
             _refuse_names(names, given, where)
         chosen = {name: given[name] for name in names}
@@ -128,10 +132,18 @@ class _Filler:
 def _every(template: Template, values: Mapping[str, Sequence[str]] | None) -> tuple[Prompt, ...]:
     names = template.names
     if not values:
+        if not names:
+            raise Refused(
+                "missing_value",
+                'combinations is "all" but the template has no placeholder to give values for;'
+                " leave combinations out, or write a placeholder such as `{name}` into the"
+                " template and give its values",
+                "values",
+            )
         raise Refused(
             "missing_value",
             'combinations is "all" but values is empty or absent; give a list of values for'
-            f" {_listed(names) if names else 'each placeholder'}",
+            f" {_listed(names)}",
             "values",
         )
     if values.keys() != frozenset(names):
@@ -139,7 +151,11 @@ def _every(template: Template, values: Mapping[str, Sequence[str]] | None) -> tu
     for name in names:
         listed = values[name]
         if isinstance(listed, str) or not isinstance(listed, Sequence):
-            raise Refused("invalid_field", f"values.{name} is not a list", f"values.{name}")
+            raise Refused(
+                "invalid_field",
+                f"values.{name} is {kind_of(listed)}; give a list of texts",
+                f"values.{name}",
+            )
         if not listed:
             raise Refused(
                 "missing_value", f"values.{name} is empty; give at least one", f"values.{name}"
@@ -174,16 +190,15 @@ def _refuse_names(names: tuple[str, ...], given: Mapping[str, object], where: st
     raise Refused(
         "unknown_placeholder",
         f"{where} gives {_listed(extra)}, but the template has"
-        f" {_listed(names) if names else 'no placeholder'}",
+        f" {_listed(names) if names else 'no placeholder'}; leave out what it lacks, or write it"
+        " into the template",
         f"{where}.{extra[0]}",
     )
 
 
 def _check_value(value: object, where: str) -> None:
     if not isinstance(value, str):
-        raise Refused(
-            "invalid_field", f"{where} is a {type(value).__name__}; write it as text", where
-        )
+        raise Refused("invalid_field", f"{where} is {kind_of(value)}; write it as text", where)
     if len(value) > MAX_VALUE_CHARS:
         raise Refused(
             "invalid_field",

@@ -77,7 +77,7 @@ def _check_length(where: str, option: str, tokens: int, max_option_tokens: int) 
         raise Refused(
             "option_too_long",
             f"option {option[:80]!r} has {tokens} tokens, more than the {max_option_tokens}"
-            " allowed; use a shorter label and explain it in the template",
+            " allowed (max_option_tokens); use a shorter label and explain it in the template",
             where,
         )
     if not tokens:

@@ -3,26 +3,17 @@
 Knows no field of any wire format.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from spinf_serve.packs.errors import Refused
+from spinf_serve.packs.errors import Refused, kind_of
 
 _MISSING = object()
 # Comparing names costs time, so an object full of unknown fields is not searched to its end.
 _MAX_COMPARED = 16
 _MAX_NAME_CHARS = 40
 _NEAR = 0.75
-_TYPE_NAMES: Mapping[type, str] = {
-    str: "a text",
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    dict: "an object",
-    list: "a list",
-    type(None): "null",
-}
 
 
 class Fields:
@@ -122,5 +113,4 @@ class Fields:
 
 def wrong_type(value: Any, path: str, wanted: str) -> Refused:
     """The refusal of a value of the wrong JSON type."""
-    got = _TYPE_NAMES.get(type(value), type(value).__name__)
-    return Refused("invalid_field", f"{path} is {got}; {wanted} is needed", path)
+    return Refused("invalid_field", f"{path} is {kind_of(value)}; {wanted} is needed", path)

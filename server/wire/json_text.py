@@ -46,8 +46,11 @@ def decode(body: bytes) -> Document:
     except UnicodeDecodeError as fault:
         raise _invalid(f"byte {fault.start} is not UTF-8") from None
     except json.JSONDecodeError as fault:
-        where = f"line {fault.lineno}, column {fault.colno}"
-        raise _invalid(f"{fault.msg} at {where}" if body.strip() else "it is empty") from None
+        if not body.strip():
+            raise _invalid("it is empty") from None
+        # Some of Python's messages end in "at".
+        what = fault.msg.removesuffix(" at")
+        raise _invalid(f"{what} at line {fault.lineno}, column {fault.colno}") from None
     except RecursionError:
         raise _invalid("it is nested too deeply") from None
     except ValueError:

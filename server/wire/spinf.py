@@ -137,9 +137,18 @@ def read_request(document: Document, engine: Engine, caller: Caller, chat: bool)
         answers=Budget(most, "probabilities of options"),
     )
     reading.note(body)
+    if caller.trusted:
+        for name, known in (("limits", _LIMITS), ("features", _FEATURES)):
+            if body.get(name) is not None:
+                reading.note(Fields(body.get(name), name, known))
     if chat:
         if body.get("scoring") is None:
-            raise Refused("scoring_required", f"{body.missing('scoring').message}", "scoring")
+            raise Refused(
+                "scoring_required",
+                f"{body.missing('scoring').message}; this route answers questions and writes no "
+                "text: give scoring.queries (with the OpenAI SDK inside extra_body)",
+                "scoring",
+            )
         _note_ignored(body, reading)
     scoring = Fields(
         {} if body.get("scoring") is None else body.get("scoring"), "scoring", _SCORING
@@ -190,12 +199,14 @@ def _model(body: Fields, engine: Engine) -> str:
     model = body.text("model")
     if not model:
         raise body.refused("model", "is empty; name a model or leave it out")
-    names = (served.id, served.name, *served.aliases)
+    names = dict.fromkeys((served.id, served.name, *served.aliases))
     if model.casefold() not in {name.casefold() for name in names}:
+        others = [name for name in names if name.casefold() != served.id.casefold()]
+        also = f", also called {', '.join(others)}" if others else ""
         raise Refused(
             "model_not_served",
             f"the model {model[:MAX_ID_CHARS]!r} is not served here; this server serves "
-            f"{served.id}, also called {', '.join(dict.fromkeys(names[1:]))}",
+            f"{served.id}{also}",
             "model",
         )
     return model

@@ -49,7 +49,8 @@ def test_what_is_no_json_number_is_not_written(value):
         (b'"\xed\xa0\x80"', "not UTF-8"),
         ("[1]".encode("utf-16"), "not UTF-8"),
         (b"[1] 2", "Extra data"),
-        (b'"a\nb"', "control character"),
+        (b'"a\nb"', "control character at line 1"),
+        (b'["a', "string starting at line 1"),
     ],
 )
 def test_what_is_no_json_is_refused_with_the_reason(body, why):

@@ -1,5 +1,6 @@
 """Reading bodies: what is shared, what is bounded, what is warned of."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from spinf_serve.server.auth import ANYBODY, Caller
 from spinf_serve.server.wire.json_text import Document
 from spinf_serve.server.wire.spinf import read_request
 from tests.support.servers import inputs, question, request
-from tests.support.stub_engine import StubEngine
+from tests.support.stub_engine import StubEngine, named
 
 TRUSTED = Caller(trusted=True, sees_counters=True)
 GRID = question(template="{A}{B}{?}", combinations="all")
@@ -92,6 +93,39 @@ def test_the_default_model_is_the_served_one():
 def test_a_refusal_of_a_model_names_those_that_are_served():
     message = refusal(request() | {"model": "gpt-6"}).message
     assert "'gpt-6'" in message and "stub/words-1" in message and "jev-latest" in message
+
+
+def test_a_refusal_of_a_model_names_no_served_name_twice():
+    for served, also in (
+        (named("my-model"), ", also called stub, spinf-12b, jev-latest"),
+        (replace(named("my-model"), name="My-Model", aliases=()), ""),
+    ):
+        stub = StubEngine()
+        stub.served = served
+        with pytest.raises(Refused) as caught:
+            read_request(
+                Document(request() | {"model": "x"}), stub.as_engine(), ANYBODY, chat=False
+            )
+        assert caught.value.message.endswith(f"; this server serves my-model{also}")
+
+
+def test_the_chat_route_says_where_its_questions_belong():
+    with pytest.raises(Refused) as caught:
+        read({"messages": []}, chat=True)
+    assert caught.value.code == "scoring_required"
+    assert "scoring is missing" in caught.value.message
+    assert "give scoring.queries" in caught.value.message
+
+
+def test_a_trusted_caller_s_misspelt_limits_and_features_are_warned_of():
+    body = request() | {"limits": {"max_opitons": 1, "x": 2}, "features": {"medai": []}}
+    notes = read(body, caller=TRUSTED).warnings
+    assert [(note.code, note.param) for note in notes] == [
+        ("ignored_field", "limits.max_opitons"),
+        ("ignored_field", "features.medai"),
+    ]
+    assert "did you mean `max_options`?" in notes[0].message
+    assert not read(body).warnings
 
 
 @pytest.mark.parametrize("count", [20, 21])

@@ -39,7 +39,9 @@ class ServerConfig:
         trusted_token: bearer token with the rights of a trusted caller.
         queue: requests that may wait for a pass; one more is answered 429.
         max_body_bytes: largest request body.
+        body_idle_seconds: how long a request's body may pause while it arrives.
         keepalive_seconds: how long an idle connection stays open.
+        shutdown_seconds: how long requests in work may take once the server is to end.
         debug: whether every caller sees the extra counters that a trusted one sees.
     """
 
@@ -51,7 +53,9 @@ class ServerConfig:
     trusted_token: str | None = field(default=None, repr=False)
     queue: int = 64
     max_body_bytes: int = 2 * 1024 * 1024
+    body_idle_seconds: int = 30
     keepalive_seconds: int = 75
+    shutdown_seconds: int = 30
     debug: bool = False
 
 
@@ -60,7 +64,7 @@ class Text:
     """A setting that is any non-empty text; `placeholder` is how usage lines show it."""
 
     placeholder: str = "TEXT"
-    secret: bool = False
+    secret: Literal[False] = False
 
     @property
     def accepted(self) -> str:
@@ -74,6 +78,33 @@ class Text:
     def from_toml(self, value: object) -> Value | None:
         """The value of a key in the file, None when it is not acceptable."""
         return value if isinstance(value, str) and value.strip() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A setting that is what callers send behind `Bearer` in a header.
+
+    A header holds no line ends, loses spaces at its ends, and has no agreed encoding: any other
+    token would be one that no caller can send.
+    """
+
+    secret: Literal[True] = True
+    placeholder: str = "TOKEN"
+
+    @property
+    def accepted(self) -> str:
+        """What the setting takes, in words."""
+        return "letters, digits and signs of ASCII, with no space or line end before or behind them"
+
+    def from_text(self, text: str) -> Value | None:
+        """The value of a flag or variable, None when it is not acceptable."""
+        return self.from_toml(text)
+
+    def from_toml(self, value: object) -> Value | None:
+        """The value of a key in the file, None when it is not acceptable."""
+        if not isinstance(value, str) or not value or value != value.strip():
+            return None
+        return value if value.isascii() and value.isprintable() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +190,7 @@ class Setting:
 
     name: str
     table: Table
-    form: Text | Count | Choice | Switch
+    form: Text | Token | Count | Choice | Switch
     help: str
     positional: bool = False
 
@@ -210,13 +241,13 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "token",
         "server",
-        Text("TOKEN", secret=True),
+        Token(),
         "bearer token that every call but the health routes must carry; not set: open to all",
     ),
     Setting(
         "trusted_token",
         "server",
-        Text("TOKEN", secret=True),
+        Token(),
         "bearer token of trusted callers, who may lower limits and see more counters; not set: "
         "holders of `token` are trusted",
     ),
@@ -229,10 +260,22 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("max_body_bytes", "server", Count(1024), "largest request body"),
     Setting(
+        "body_idle_seconds",
+        "server",
+        Count(1),
+        "how long a request's body may pause while it arrives; then it is answered 400",
+    ),
+    Setting(
         "keepalive_seconds",
         "server",
         Count(1),
         "how long an idle connection stays open; keep it above that of a proxy in front",
+    ),
+    Setting(
+        "shutdown_seconds",
+        "server",
+        Count(1),
+        "how long requests in work may take after SIGTERM or Ctrl-C; then they are answered 503",
     ),
     Setting("debug", "server", Switch(), "show the counters of trusted callers to everybody"),
     Setting("max_content_tokens", "limits", Count(1), "tokens of one content"),
@@ -329,7 +372,8 @@ def _refusal(setting: Setting, source: str, value: object) -> str:
 
 def _read_file(path: Path) -> dict[str, Value]:
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        # Some editors begin a file with a byte order mark, which TOML does not know.
+        document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as fault:
         raise Unusable(f"configuration file {path}: {fault.strerror}") from fault
     except ValueError as fault:

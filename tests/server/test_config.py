@@ -149,10 +149,25 @@ def test_a_model_is_named_as_an_argument():
     assert refusal(flags={"model": " "}) == 'MODEL " ": model takes a text that is not empty'
 
 
-def test_an_empty_token_is_refused_instead_of_leaving_the_server_open():
-    assert (
-        refusal(environ={"SPINF_TOKEN": ""}) == "SPINF_TOKEN: token takes a text that is not empty"
+TOKEN_TAKES = "letters, digits and signs of ASCII, with no space or line end before or behind them"
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", " s3", "s3 ", "s3\n", "s\r\n3", "s\t3", "sécret", "\udcff", "s3\x7f"]
+)
+@pytest.mark.parametrize("name", ["token", "trusted_token"])
+def test_a_token_that_no_header_carries_is_refused_at_the_start(name, text):
+    # Also an empty one: it would leave the server open.
+    flag = f"--{name.replace('_', '-')}"
+    assert refusal(environ={f"SPINF_{name.upper()}": text}) == (
+        f"SPINF_{name.upper()}: {name} takes {TOKEN_TAKES}"
     )
+    assert refusal(flags={name: text}) == f"{flag}: {name} takes {TOKEN_TAKES}"
+
+
+@pytest.mark.parametrize("text", ["x", "a b", "!~", "AZaz09-._~+/="])
+def test_a_token_that_a_header_carries_is_taken_as_it_is(text):
+    assert load({"token": text, "trusted_token": text}, {}).trusted_token == text
 
 
 def test_a_secret_is_shown_nowhere(toml):
@@ -182,6 +197,12 @@ def test_a_file_that_is_not_toml_is_refused(tmp_path, content):
     path = tmp_path / "broken.toml"
     path.write_bytes(content)
     assert refusal(file=path).startswith(f"configuration file {path} is not TOML in UTF-8: ")
+
+
+def test_a_byte_order_mark_before_the_settings_is_no_fault(tmp_path):
+    path = tmp_path / "marked.toml"
+    path.write_bytes(b"\xef\xbb\xbfport = 5")
+    assert load({}, {}, path).port == 5
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path):

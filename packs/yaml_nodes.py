@@ -23,17 +23,27 @@ from ruamel.yaml.parser import Parser
 from ruamel.yaml.scanner import Scanner
 
 from spinf_serve.packs.faults import InvalidPack, PackFault
-from spinf_serve.packs.yaml_sentences import control_character, quoted_line, sentence
+from spinf_serve.packs.yaml_sentences import (
+    LEFT_OUT,
+    Complaint,
+    control_character,
+    left_out,
+    quoted_rest,
+    sentence,
+)
 
 YAML_LIMIT_BYTES = 1 << 20
 JSON_LIMIT_BYTES = 16 << 20
 NESTING_LIMIT = 32
-NODE_LIMIT = 100_000
+NODE_LIMIT = 20_000
 
 # What YAML calls printable, less three that ruamel reads as line breaks and the byte order mark.
 _UNREADABLE = re.compile(
     "[^\t\n\r -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
+# White space, line ends and comments up to the next token.
+_GAP = re.compile(r"(?: *+(?:#[^\r\n\0]*+)?(?:\r\n?|\n))*+ *+(?:#[^\r\n\0]*+)?")
+_FLOW_GAP = re.compile(r"(?:[ \t]*+(?:#[^\r\n\0]*+)?(?:\r\n?|\n))*+[ \t]*+(?:#[^\r\n\0]*+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +204,11 @@ class _Reader:
         return self.buffer[self.index : self.index + length]
 
     def forward(self, length: int = 1) -> None:
+        passed = self.buffer[self.index : self.index + length]
+        if "\n" not in passed and "\r" not in passed:
+            self.index += length
+            self.column += length
+            return
         for position in range(self.index, self.index + length):
             character = self.buffer[position]
             if character == "\n" or (character == "\r" and self.buffer[position + 1] != "\n"):
@@ -210,36 +225,61 @@ class _Reader:
 class _Scanner(Scanner):
     """ruamel's scanner, which stops at what packs leave out before it is read."""
 
+    def __init__(self, source: "_Source") -> None:
+        self.brackets: list[Mark] = []
+        super().__init__(source)
+
     def fetch_directive(self) -> None:
-        self._stop("a line may not begin with %; if it is text, put it in double quotes")
+        self._refuse("%")
 
     def fetch_anchor(self) -> None:
-        self._stop(
-            "anchors (&) are not read; write the value out; a text that begins with & "
-            "goes in double quotes"
-        )
+        self._refuse("&")
 
     def fetch_alias(self) -> None:
-        self._stop(
-            "aliases (*) are not read; write the value out; a text that begins with * "
-            "goes in double quotes"
-        )
+        self._refuse("*")
 
     def fetch_tag(self) -> None:
-        self._stop(
-            "tags (!) are not read, the field decides the type; a text that begins with ! "
-            "goes in double quotes"
-        )
+        self._refuse("!")
 
     def fetch_key(self) -> None:
-        self._stop(
-            "? would begin a key of several lines; a text that begins with ? goes in double quotes"
-        )
+        self._refuse("?")
 
-    def fetch_flow_collection_start(self, token_class: Any, to_push: str) -> None:
+    def fetch_flow_collection_start(self, TokenClass: Any, to_push: str) -> None:
         if self.flow_level >= NESTING_LIMIT:
             self._stop(f"nested deeper than {NESTING_LIMIT} levels")
-        super().fetch_flow_collection_start(token_class, to_push)
+        self.brackets.append(self.reader.get_mark())
+        super().fetch_flow_collection_start(TokenClass, to_push)
+
+    def fetch_flow_collection_end(self, TokenClass: Any) -> None:
+        if self.brackets:
+            self.brackets.pop()
+        super().fetch_flow_collection_end(TokenClass)
+
+    def need_more_tokens(self) -> bool:
+        # Asked several times a token. Without a possible key nothing needs to be looked for.
+        if self.done or (self.tokens and not self.possible_simple_keys):
+            return False
+        return super().need_more_tokens()
+
+    def scan_to_next_token(self) -> None:
+        """Passes white space and comments, refusing what an author would not expect."""
+        reader = self.reader
+        gap = (_FLOW_GAP if self.flow_level else _GAP).match(reader.buffer, reader.index).group()
+        if gap.startswith("#") and reader.index and reader.peek(-1) not in " \t\r\n":
+            self._stop(LEFT_OUT["#"])
+        if "\n" in gap or "\r" in gap:
+            tab = re.search(r"[\r\n] *\t", gap)
+            if tab:
+                reader.forward(tab.end() - 1)
+                self._stop(LEFT_OUT["\t"])
+            if not self.flow_level:
+                self.allow_simple_key = True
+        reader.forward(len(gap))
+
+    def _refuse(self, character: str) -> NoReturn:
+        reader = self.reader
+        bracket = self.brackets[-1].index if self.brackets else None
+        self._stop(left_out(character, reader.buffer[:-1], reader.index, bracket))
 
     def _stop(self, message: str) -> NoReturn:
         mark: Mark = self.reader.get_mark()
@@ -320,9 +360,7 @@ class _Source:
         if faults:
             raise InvalidPack(faults)
         if root is None or (isinstance(root, Scalar) and root.plain and not root.text):
-            raise _invalid(
-                "the file holds no value; a pack begins with `pack: <namespace>/<name>`", self.name
-            )
+            raise _invalid(LEFT_OUT[""], self.name)
         return root
 
     def _event(self) -> Any:
@@ -331,17 +369,13 @@ class _Source:
         except MarkedYAMLError as error:
             at = error.problem_mark or error.context_mark
             begun = error.context_mark or at
-            message, index = sentence(
-                self.text, error.problem or error.context, at.index, begun.index
-            )
-            raise _invalid(message, self.name, _mark_of(self.text, index)) from None
+            problem = error.problem or error.context
+            bracket = self.scanner.brackets[-1].index if self.scanner.brackets else None
+            said = sentence(Complaint(self.text, problem, at.index, begun.index, bracket))
+            raise self._stop(said.message, _mark_of(self.text, said.index)) from None
         except (ValueError, OverflowError):
             # The one thing that ruamel hands on unchecked: chr() of an escape such as \UFFFFFFFF.
-            raise _invalid(
-                "the escape names a character beyond \\U0010FFFF",
-                self.name,
-                self.reader.get_mark(),
-            ) from None
+            raise self._stop(LEFT_OUT["\\U"], self.reader.get_mark()) from None
 
     def _stop(self, message: str, at: Any) -> InvalidPack:
         mark: Mark = at if isinstance(at, Mark) else at.start_mark
@@ -353,38 +387,22 @@ class _Source:
         if len(opened) >= NESTING_LIMIT:
             raise self._stop(f"nested deeper than {NESTING_LIMIT} levels", start)
         if opened and opened[-1].awaits_key:
-            raise self._stop(
-                "a key must be a text, not a list or mapping; a text that begins with [ or { "
-                "goes in double quotes",
-                start,
-            )
+            raise self._stop(left_out("[", self.text, start.index, None), start)
         if is_mapping and event.flow_style and self.text[start.index] != "{":
-            raise self._stop(
-                "a list entry with a colon would be a mapping: put the entry in double quotes, "
-                "or write {key: value} when a mapping is meant",
-                start,
-            )
+            raise self._stop(left_out("[:", self.text, start.index, 0), start)
         return _Open(is_mapping, event.flow_style, start)
 
     def _scalar(self, event: Any) -> Scalar:
         wrong = re.search("[\0\ud800-\udfff]", event.value)
         if wrong:
-            raise self._stop(
-                f"the escape of U+{ord(wrong.group()):04X} stands for no character; write the "
-                "character itself",
-                event,
-            )
+            raise self._stop(control_character(wrong.group()), event)
         return Scalar(event.value, event.style is None, event.start_mark, event.end_mark)
 
     def _key(self, key: Scalar) -> Scalar:
         if key.plain and key.text == "<<":
-            raise self._stop("merge keys (<<) are not read; write the fields out", key.start)
+            raise self._stop(LEFT_OUT["<<"], key.start)
         if key.plain and not key.text:
-            raise self._stop(
-                "there is no key before the colon; a text that begins with a colon goes in "
-                "double quotes",
-                key.start,
-            )
+            raise self._stop(LEFT_OUT[":"], key.start)
         return key
 
     def _check_left_out(self, value: Scalar, opened: list[_Open]) -> None:
@@ -393,7 +411,7 @@ class _Source:
             return
         key = opened[-1].key
         if key and self.text[value.start.index - 1] != ":":
-            whole = quoted_line(self.text, opened[-1].start.index)
+            whole = quoted_rest(self.text, opened[-1].start.index, None)
             raise self._stop(
                 "a key without a value; write `key: value`, put a list in [ ], or put the whole "
                 f"text in double quotes: {whole}",
@@ -410,10 +428,8 @@ class _Source:
         first: dict[str, Mark] = {}
         for key, _ in opened.pairs:
             if key.text in first:
-                message = (
-                    f"the key `{key.text}` stands twice, first on line {first[key.text].line}; "
-                    "rename or remove one"
-                )
+                line = first[key.text].line
+                message = f"the key `{key.text}` stands twice, first on line {line}; remove one"
                 faults.append(PackFault(message, self.name, key.start.line, key.start.column))
             first.setdefault(key.text, key.start)
         return Mapping(tuple(opened.pairs), opened.flow, opened.start, end)

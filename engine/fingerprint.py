@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from spinf_serve.engine.steady import products_mode
+
 NUMERICS_VERSION = 1
 """Raised by every change of precision, reduction order, tile or tokenisation: a "Scores change"."""
 
@@ -53,6 +55,7 @@ def cpu_fingerprint(weights_digest: str, dtype: str, cpu_capability: str) -> Fin
         "backend": "cpu",
         "capability": cpu_capability,
         "processor": _processor(),
+        "products": products_mode(),
         **{name: version(name) for name in _LIBRARIES},
     }
     model = _digest(model_facts)

@@ -221,10 +221,15 @@ def _figures(engine: Engine, config: EngineConfig, shape: Shape, load: float) ->
 
 
 def commit() -> str:
-    """The commit of the checkout one stands in, marked when files differ from it."""
-    describe = ["git", "describe", "--always", "--dirty"]
-    git = subprocess.run(describe, check=False, capture_output=True, text=True)
-    return git.stdout.strip() or "unknown"
+    """The commit of the checkout one stands in, marked when files other than results differ."""
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], check=False, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    name = git("rev-parse", "--short", "HEAD") or "unknown"
+    # A second figure is measured beside the file of the first.
+    return f"{name}-dirty" if git("status", "--porcelain", "-uno", ":!*/results/*") else name
 
 
 def processor_name() -> str:

@@ -1,0 +1,362 @@
+"""A file's fitted numbers: complete for each model, within their ranges, the lock recomputed."""
+
+import math
+import re
+import struct
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from spinf_serve.packs.notes import Notes, Path, listed, near
+from spinf_serve.packs.pack import (
+    Bands,
+    Category,
+    CategoryFit,
+    Constants,
+    Cuts,
+    MicroLayer,
+    Mode,
+    Quantiles,
+    Read,
+    ReadFit,
+)
+from spinf_serve.packs.plain import inlined, lock_of, split
+from spinf_serve.packs.question import Question
+
+MAX_HIDDEN = 4096
+"""Most hidden units of a micro layer."""
+
+_LOCK = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """What a model's constants are checked against."""
+
+    questions: Mapping[str, Question]
+    reads: Sequence[Read]
+    categories: Mapping[str, Category]
+    modes: tuple[Mode, ...]
+    notes: Notes
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """One model's numbers, as a mapping under `fitted`, and where they stand in the file.
+
+    Attributes:
+        path: of the block; empty for numbers that stand in `reads`, `categories`, `decision`.
+        places: read id -> index in `reads`, for such numbers.
+    """
+
+    model: str
+    numbers: Mapping[str, Any]
+    path: Path
+    places: Mapping[str, int]
+
+    @property
+    def inline(self) -> bool:
+        return not self.path
+
+    def at(self, section: str, *steps: str | int) -> Path:
+        """Path of a field of the block."""
+        if self.inline and section == "reads" and steps:
+            return ("reads", self.places[str(steps[0])], *steps[1:])
+        return (*self.path, section, *steps)
+
+    @property
+    def remedy(self) -> str:
+        where = "every fitted number" if self.inline else f"the block of {self.model!r}"
+        return f"fit again, or remove {where} to make the pack a draft"
+
+
+def read_constants(
+    file: Mapping[str, Any],
+    questions: Mapping[str, Question],
+    reads: Sequence[Read],
+    categories: Mapping[str, Category],
+    modes: tuple[Mode, ...],
+    bands: Bands | None,
+    notes: Notes,
+) -> dict[str, Constants]:
+    """Model -> constants: the file's own first, then those under `fitted`."""
+    body, own = split(file)
+    frame = _Frame(questions, reads, categories, modes, notes)
+    blocks: list[_Block] = []
+    if own is not None:
+        model = file.get("model")
+        if not model:
+            notes.missing(
+                (), "`model` is missing: the id of the model that the numbers were fitted on"
+            )
+        places = {read["id"]: index for index, read in enumerate(file["reads"])}
+        blocks.append(_Block(model or "", own, (), places))
+    else:
+        _check_unfitted(file, frame)
+    names = {block.model.casefold() for block in blocks}
+    for model, numbers in file.get("fitted", {}).items():
+        path: Path = ("fitted", model)
+        if not model.strip():
+            notes(path, "the model's name is empty; write the id of the model")
+        if model.casefold() in names:
+            notes(path, f"a second set of numbers for the model {model!r}; keep one")
+        names.add(model.casefold())
+        blocks.append(_Block(model, numbers if own else _completed(numbers, file), path, {}))
+    found = {}
+    for block in blocks:
+        constants = _constants(block, bands, frame)
+        if constants is not None:
+            layer = _layer(block, body, constants, frame)
+            found[block.model] = replace(constants, layer=layer)
+    return found
+
+
+def _check_unfitted(file: Mapping[str, Any], frame: _Frame) -> None:
+    """What a file may say before anything is fitted: thresholds, and the layer's inputs."""
+    for name, category in file["categories"].items():
+        _check_fraction(category.get("threshold"), ("categories", name, "threshold"), frame.notes)
+    decision = file["decision"]
+    threshold = (decision.get("max") or {}).get("threshold")
+    _check_fraction(threshold, ("decision", "max", "threshold"), frame.notes)
+    inputs = (decision.get("micro_layer") or {}).get("inputs")
+    if inputs is not None and not frame.notes.partial:
+        _check_inputs(inputs, ("decision", "micro_layer"), frame)
+
+
+def _check_fraction(value: float | None, path: Path, notes: Notes) -> None:
+    if value is not None and not 0 <= value <= 1:
+        notes(path, f"is {value}; write a number between 0 and 1")
+
+
+def _completed(numbers: Mapping[str, Any], file: Mapping[str, Any]) -> dict[str, Any]:
+    """A model's block with the pack's own thresholds where it has none."""
+    decision = dict(numbers.get("decision") or {})
+    own_max = (file["decision"].get("max") or {}).get("threshold")
+    if own_max is not None and (decision.get("max") or {}).get("threshold") is None:
+        decision["max"] = {"threshold": own_max}
+    categories = {}
+    for name, fit in numbers["categories"].items():
+        own = file["categories"].get(name, {}).get("threshold")
+        categories[name] = fit if "threshold" in fit or own is None else {**fit, "threshold": own}
+    return {**numbers, "categories": categories, "decision": decision}
+
+
+def _constants(block: _Block, bands: Bands | None, frame: _Frame) -> Constants | None:
+    """Everything but the layer; None when something was noted."""
+    notes = frame.notes
+    before = len(notes.found)
+    if not block.inline:
+        _check_complete(block, "reads", [read.id for read in frame.reads], "read", notes)
+        _check_complete(block, "categories", list(frame.categories), "category", notes)
+    reads = {}
+    for read in frame.reads:
+        given = block.numbers["reads"].get(read.id)
+        if given is not None:
+            options = len(frame.questions[read.query].options)
+            reads[read.id] = _read_fit(read, given, options, block, notes)
+    categories = {}
+    for name in frame.categories:
+        given = block.numbers["categories"].get(name)
+        if given is not None:
+            categories[name] = _category_fit(name, given, block, notes)
+    threshold = _max_threshold(block, frame)
+    if block.numbers.get("bands") is not None:
+        bands = read_bands(block.numbers["bands"], block.at("bands"), frame.categories, notes)
+    if len(notes.found) > before or notes.partial:
+        return None
+    proof = block.numbers.get("proof")
+    return Constants(block.model, reads, categories, threshold, None, bands, proof)
+
+
+def _check_complete(
+    block: _Block, section: str, wanted: Sequence[str], what: str, notes: Notes
+) -> None:
+    given = block.numbers[section]
+    missing = [name for name in wanted if name not in given]
+    if missing:
+        plural = {"read": "reads", "category": "categories"}[what] if len(missing) > 1 else what
+        notes.missing(block.at(section), f"lacks the {plural} {listed(missing)}; {block.remedy}")
+    for name in given:
+        if name not in wanted:
+            notes.missing(
+                block.at(section, name), f"the pack has no {what} {name!r}{near(name, wanted)}"
+            )
+
+
+def _read_fit(
+    read: Read, given: Mapping[str, Any], options: int, block: _Block, notes: Notes
+) -> ReadFit:
+    mean, sd, mu = given.get("mean"), given.get("sd"), given.get("mu")
+    path = block.at("reads", read.id)
+    for key, value in (("mean", mean), ("sd", sd)):
+        if value is None:
+            notes(path, f"`{key}` of the read {read.id!r} is missing; {block.remedy}")
+    if sd is not None and sd <= 0:
+        notes((*path, "sd"), f"is {sd}; a standard deviation is above 0")
+    wanted = {"pair": None, "option": "a number"}.get(
+        read.kind, f"a list of {options} numbers, one for each option"
+    )
+    if mu is None and wanted is not None:
+        notes(path, f"`mu` of the read {read.id!r} is missing: {wanted}; {block.remedy}")
+    elif mu is not None:
+        length = len(mu) if isinstance(mu, list) else 0
+        right = {"pair": False, "option": not isinstance(mu, list)}.get(
+            read.kind, length == options
+        )
+        if not right:
+            what = f"has {length} numbers" if length else "is a number"
+            notes(
+                (*path, "mu"),
+                f"{what}; a read of kind `{read.kind}` has {wanted or 'no mu, remove it'}",
+            )
+    listed_mu = mu if isinstance(mu, list) else [] if mu is None else [mu]
+    return ReadFit(mean, sd, tuple(listed_mu))  # type: ignore[arg-type]
+
+
+def _category_fit(name: str, given: Mapping[str, Any], block: _Block, notes: Notes) -> CategoryFit:
+    path = block.at("categories", name)
+    platt = given.get("platt")
+    if platt is None:
+        notes(path, f"`platt` of the category {name!r} is missing; {block.remedy}")
+    elif len(platt) != 2:
+        notes((*path, "platt"), f"has {len(platt)} numbers; write two, `[a, b]`")
+    if block.inline and "threshold" not in given:
+        notes(
+            path,
+            f"`threshold` of the category {name!r} is missing; write a number between 0 and 1, or "
+            "null to report the score only",
+        )
+    threshold = given.get("threshold")
+    _check_fraction(threshold, (*path, "threshold"), notes)
+    quantiles = given.get("normal_quantiles")
+    if quantiles is not None:
+        _check_quantiles(quantiles, (*path, "normal_quantiles"), notes)
+    return CategoryFit(
+        tuple(platt or ()),  # type: ignore[arg-type]
+        threshold,
+        None
+        if quantiles is None
+        else Quantiles(tuple(quantiles["levels"]), tuple(quantiles["values"])),
+    )
+
+
+def _check_quantiles(quantiles: Mapping[str, Sequence[float]], path: Path, notes: Notes) -> None:
+    levels, values = quantiles["levels"], quantiles["values"]
+    if len(levels) != len(values) or len(levels) < 2:
+        notes(
+            path,
+            f"has {len(levels)} levels and {len(values)} values; write equally many, at least two",
+        )
+    for key, numbers in (("levels", levels), ("values", values)):
+        for index, (one, next_one) in enumerate(pairwise(numbers)):
+            if next_one < one:
+                notes(
+                    (*path, key, index + 1),
+                    f"{next_one} stands behind {one}; the numbers may not decrease",
+                )
+                break
+
+
+def _max_threshold(block: _Block, frame: _Frame) -> Any:
+    if "max" not in frame.modes:
+        return None
+    path = block.at("decision")
+    threshold = ((block.numbers.get("decision") or {}).get("max") or {}).get("threshold")
+    if threshold is None:
+        frame.notes(
+            path,
+            "`max.threshold` is missing, and the pack has the mode `max`; write a number between "
+            f"0 and 1, or {block.remedy}",
+        )
+    _check_fraction(threshold, (*path, "max", "threshold"), frame.notes)
+    return threshold
+
+
+def _layer(
+    block: _Block, body: Mapping[str, Any], constants: Constants, frame: _Frame
+) -> MicroLayer | None:
+    if "micro_layer" not in frame.modes:
+        return None
+    notes = frame.notes
+    path = (*block.at("decision"), "micro_layer")
+    given = (block.numbers.get("decision") or {}).get("micro_layer") or {}
+    missing = [key for key in ("inputs", "weights", "lock") if given.get(key) is None]
+    if missing:
+        notes(
+            path,
+            f"lacks {listed(missing)}, and the pack has the mode `micro_layer`; {block.remedy}",
+        )
+        return None
+    before = len(notes.found)
+    inputs, hidden, lock = given["inputs"], given.get("hidden", 0), given["lock"]
+    _check_inputs(inputs, path, frame)
+    weights = _weights(given["weights"], len(inputs), hidden, path, notes)
+    if not _LOCK.fullmatch(lock):
+        notes((*path, "lock"), f"{lock!r} is no lock; it is `sha256:` and 64 hex digits")
+    if len(notes.found) > before:
+        return None
+    holds = lock == lock_of(inlined(body, constants), inputs)
+    return MicroLayer(tuple(inputs), weights, hidden, lock, holds)
+
+
+def _check_inputs(inputs: Sequence[str], path: Path, frame: _Frame) -> None:
+    if not inputs:
+        frame.notes((*path, "inputs"), "there is none; write `c:<category>` or `r:<read>`")
+    known = [f"c:{name}" for name in frame.categories] + [f"r:{read.id}" for read in frame.reads]
+    there = set(known)
+    for index, name in enumerate(inputs):
+        if name not in there:
+            frame.notes(
+                (*path, "inputs", index),
+                f"{name!r} is neither `c:<category>` nor `r:<read>` of this pack{near(name, known)}",
+            )
+
+
+def _weights(text: str, inputs: int, hidden: int, path: Path, notes: Notes) -> tuple[float, ...]:
+    if not 0 <= hidden <= MAX_HIDDEN:
+        notes((*path, "hidden"), f"is {hidden}; write a whole number from 0 to {MAX_HIDDEN}")
+        return ()
+    try:
+        packed = b64decode(text, validate=True)
+    except ValueError:
+        notes((*path, "weights"), "is not base64; write the little-endian float32 numbers in it")
+        return ()
+    count = inputs * hidden + 2 * hidden + 2 if hidden else inputs + 2
+    if len(packed) != 4 * count:
+        notes(
+            (*path, "weights"),
+            f"has {len(packed)} bytes; {inputs} inputs and {hidden} hidden units need {4 * count}, "
+            f"which are {count} float32 numbers with the threshold",
+        )
+        return ()
+    weights = struct.unpack(f"<{count}f", packed)
+    if not all(map(math.isfinite, weights)):
+        notes((*path, "weights"), "holds a number that is not finite; fit again")
+    return weights
+
+
+def read_bands(
+    given: Mapping[str, Any] | None, path: Path, categories: Mapping[str, Category], notes: Notes
+) -> Bands | None:
+    """The bands of a pack or of one model; None without."""
+    if given is None:
+        return None
+    decision = given.get("decision")
+    found = {}
+    for name, cuts in (given.get("categories") or {}).items():
+        place: Path = (*path, "categories", name)
+        if name not in categories:
+            notes.missing(place, f"there is no category {name!r}{near(name, categories)}")
+        for key in ("act", "review"):
+            _check_fraction(cuts[key], (*place, key), notes)
+        found[name] = _cuts(cuts, place, notes)
+    return Bands(None if decision is None else _cuts(decision, (*path, "decision"), notes), found)
+
+
+def _cuts(given: Mapping[str, Any], path: Path, notes: Notes) -> Cuts:
+    act, review = given["act"], given["review"]
+    if act < review:
+        notes(path, f"act is {act} and below review, {review}; act is the higher bound")
+    return Cuts(act, review)

@@ -1,0 +1,90 @@
+"""A JSON text as values, with what a pack's file must not contain refused.
+
+Numbers stay as Python reads them: whole numbers whole, others floats. Does not know what a pack is.
+"""
+
+import json
+import math
+from typing import Any, NoReturn
+
+from spinf_serve.packs import json_nodes
+from spinf_serve.packs.faults import InvalidPack, PackFault
+
+NESTING_LIMIT = 32
+"""Most lists and objects inside each other."""
+
+VALUE_LIMIT = 200_000
+"""Most values of a text; counted by its commas before anything is made of it."""
+
+_DIGITS = 400
+_SPACE = " \t\n\r"
+
+
+def parse_json(text: str, name: str) -> Any:
+    """The values of a text.
+
+    Raises:
+        InvalidPack: with line and column, when the text is not JSON; with an object's key twice,
+            NaN or an infinite number, more than 32 levels or 200,000 values.
+    """
+    if text.count(",") + text.count("[") + text.count("{") > VALUE_LIMIT:
+        raise InvalidPack([PackFault(f"more than {VALUE_LIMIT:,} values; split the file", name)])
+    doubled: list[list[tuple[str, Any]]] = []
+
+    def pairs(given: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(given)
+        if len(made) < len(given):
+            doubled.append(given)
+        return made
+
+    def constant(word: str) -> NoReturn:
+        raise _Wrong(f"{word} is no number of JSON; only finite numbers can be used")
+
+    def number(written: str) -> int | float:
+        value = float(written)
+        if not math.isfinite(value) or len(written) > _DIGITS:
+            raise _Wrong(f"{written[:40]} is too large a number; only finite numbers can be used")
+        return value if set(written) & set(".eE") else int(written)
+
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=pairs,
+            parse_constant=constant,
+            parse_int=number,
+            parse_float=number,
+        )
+    except json.JSONDecodeError as error:
+        fault = PackFault(f"not JSON: {error.msg}", name, error.lineno, error.colno)
+        raise InvalidPack([fault]) from None
+    except RecursionError:
+        raise _deep(name) from None
+    except _Wrong as wrong:
+        raise InvalidPack([PackFault(str(wrong), name)]) from None
+    _check_depth(value, name)
+    if doubled:
+        # Finds the place, which the decoder does not tell.
+        json_nodes.parse_json(text, name)
+    return value
+
+
+class _Wrong(Exception):
+    """A number that cannot be used; raised inside the decoder, which knows no place."""
+
+
+def _deep(name: str) -> InvalidPack:
+    return InvalidPack([PackFault(f"nested deeper than {NESTING_LIMIT} levels", name)])
+
+
+def _check_depth(value: Any, name: str) -> None:
+    level = [value]
+    for _ in range(NESTING_LIMIT + 1):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return
+    raise _deep(name)

@@ -58,7 +58,7 @@ def expand(authored: Mapping[str, Any], notes: Notes) -> Expanded:
             done.origins[("reads", len(reads))] = origin
             reads.append(read)
     scoring["queries"] = queries
-    if "case_insensitive" not in scoring:
+    if scoring.get("case_insensitive") is None:
         scoring["case_insensitive"] = not any(_differ_by_case(q["options"]) for q in queries)
     done.file |= {
         "scoring": scoring,

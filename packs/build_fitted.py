@@ -282,6 +282,9 @@ def _layer(
     notes = frame.notes
     path = (*block.at("decision"), "micro_layer")
     given = (block.numbers.get("decision") or {}).get("micro_layer") or {}
+    if not given and not block.inline:
+        # A fit may find no layer for a model; the fallback decides there.
+        return None
     missing = [key for key in ("inputs", "weights", "lock") if given.get(key) is None]
     if missing:
         notes(

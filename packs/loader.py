@@ -4,18 +4,17 @@ The suffix decides: `.json` is the plain form, in which unknown fields are toler
 `.yml` are the author's form, in which they are refused. Does not know folders and sources.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path as FilePath
-from typing import Any, Protocol
 
 from spinf_serve.packs.build import build
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.faults import InvalidPack, PackFault
 from spinf_serve.packs.notes import Note, Notes, Path
 from spinf_serve.packs.pack import Pack
-from spinf_serve.packs.plain import whole
+from spinf_serve.packs.plain import split
 
 SUFFIXES = (".json", ".yaml", ".yml")
 """How the names of packs' files end."""
@@ -24,24 +23,8 @@ MAX_FAULTS = 100
 """Most faults told of one file."""
 
 
-class Cache(Protocol):
-    """Keeps plain objects by digest of the file they were read from."""
-
-    def get(self, key: str) -> Mapping[str, Any] | None:
-        """The object stored under a key; None when there is none that can be read."""
-        ...
-
-    def put(self, key: str, file: Mapping[str, Any]) -> None:
-        """Store an object; it is not changed afterwards."""
-        ...
-
-
-def load_pack(path: FilePath, *, cache: Cache | None = None) -> Pack:
-    """The pack of a file.
-
-    Args:
-        path: ends in one of `SUFFIXES`.
-        cache: spares parsing a file that was read before.
+def load_pack(path: FilePath) -> Pack:
+    """The pack of a file, whose name ends in one of `SUFFIXES`.
 
     Raises:
         InvalidPack: with all faults of the file.
@@ -51,19 +34,7 @@ def load_pack(path: FilePath, *, cache: Cache | None = None) -> Pack:
         data = path.read_bytes()
     except OSError as error:
         raise Unusable(f"{path} cannot be read: {error.strerror}") from None
-    if cache is None:
-        return read_pack(data, str(path))
-    digest = sha256(data).hexdigest()
-    # One text means different things in the two forms.
-    key = f"{digest}-{'json' if _is_json(str(path)) else 'yaml'}"
-    stored = cache.get(key)
-    if stored is not None:
-        pack = build(stored, digest, Notes())
-        if pack is not None:
-            return pack
-    pack = read_pack(data, str(path))
-    cache.put(key, whole(pack))
-    return pack
+    return read_pack(data, str(path))
 
 
 def read_pack(data: bytes, name: str, *, fitted: bool = True) -> Pack:
@@ -72,13 +43,13 @@ def read_pack(data: bytes, name: str, *, fitted: bool = True) -> Pack:
     Args:
         data: UTF-8, with or without a byte order mark.
         name: the file's name, for messages; its suffix decides the form.
-        fitted: False leaves the constants under `fitted` out unchecked, for a pack that changed
-            since and is about to be fitted again.
+        fitted: False leaves the fitted numbers out unchecked, for a pack that changed since they
+            were fitted and is about to be fitted again.
 
     Raises:
         InvalidPack: with all faults of the file.
     """
-    # Brings heavy packages, which a pack from a cache does without.
+    # Brings pydantic and ruamel.yaml, which whoever only names this function does without.
     from spinf_serve.packs.parse import read_json, read_yaml
 
     if not name.lower().endswith(SUFFIXES):
@@ -90,7 +61,7 @@ def read_pack(data: bytes, name: str, *, fitted: bool = True) -> Pack:
     checked = Notes(notes.partial)
     pack = None
     if parsed.file is not None:
-        file = parsed.file if fitted else {**parsed.file, "fitted": {}}
+        file = parsed.file if fitted else split(parsed.file)[0]
         pack = build(file, sha256(data).hexdigest(), checked)
     found = [*notes.found, *(_written(note, parsed.written) for note in checked.found)]
     if pack is None or found:

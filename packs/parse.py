@@ -1,6 +1,6 @@
 """A file's bytes, JSON or YAML, to a pack's plain object and the places of its fields.
 
-Brings pydantic and ruamel.yaml, which a pack from a cache does without.
+Brings pydantic and ruamel.yaml: imported where a file is parsed.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """The plain form of a pack: one JSON object with one model's constants in it; and its lock.
 
-`split` takes the fitted numbers out of a file's object and `inlined` puts a model's numbers in;
-`whole` keeps every model's beside the rest, which is what caches store. Checks nothing.
+`split` takes the fitted numbers out of a file's object and `inlined` puts a model's numbers in.
+Checks nothing.
 """
 
 import json
@@ -27,16 +27,6 @@ def plain(pack: Pack, model: str | None) -> Object:
     """
     constants = pack.constants((model,)) if model is not None else None
     return deepcopy(dict(pack.body)) if constants is None else inlined(pack.body, constants)
-
-
-def whole(pack: Pack) -> Object:
-    """The pack with the constants of all its models under `fitted`; loads to an equal pack."""
-    file = deepcopy(dict(pack.body))
-    if pack.fitted:
-        file["fitted"] = {
-            model: block_of(constants, pack.body) for model, constants in pack.fitted.items()
-        }
-    return file
 
 
 def canonical(value: object) -> str:
@@ -122,17 +112,26 @@ def inlined(body: Mapping[str, Any], constants: Constants) -> Object:
     """The plain object of a pack with one model's constants in it."""
     block = block_of(constants, body)
     file = {"pack": body["pack"], "version": body["version"], "model": constants.model}
-    file |= deepcopy({key: value for key, value in body.items() if key not in file})
+    file |= deepcopy({k: v for k, v in body.items() if k not in file and k != "proof"})
     for read in file["reads"]:
         read |= block["reads"][read["id"]]
     for name, category in file["categories"].items():
         category |= block["categories"][name]
+    if constants.layer is None:
+        _take_layer_out(file["decision"])
     for mode, part in block.get("decision", {}).items():
         file["decision"][mode] = {**(file["decision"].get(mode) or {}), **part}
     for key in ("bands", "proof"):
         if key in block:
             file[key] = block[key]
     return file
+
+
+def _take_layer_out(decision: Object) -> None:
+    """Where a fit found no layer for the model, the fallback decides."""
+    decision.pop("micro_layer", None)
+    if decision["mode"] == "micro_layer":
+        decision["mode"] = decision.get("fallback", "per_category")
 
 
 def has_inline(file: Mapping[str, Any]) -> bool:
@@ -152,12 +151,12 @@ def has_inline(file: Mapping[str, Any]) -> bool:
 def split(file: Mapping[str, Any]) -> tuple[Object, Object | None]:
     """A file's object as a pack's body, and its inline constants as a mapping under `fitted`.
 
-    Thresholds without any other number are no constants of a model: with `fitted` they hold for
-    the models whose block has none, in a draft they wait for a fit. The second is then None.
+    Thresholds without any other number are no constants of a model: they stay in the body, hold
+    for the models whose block under `fitted` has none, and in a draft wait for a fit. The second is
+    then None.
     """
     body = {key: value for key, value in file.items() if key != "fitted"}
-    inline = has_inline(file)
-    if not inline and not file.get("fitted"):
+    if not has_inline(file):
         return body, None
     block: Object = {"reads": {}, "categories": {}, "decision": {}}
     body["reads"] = []
@@ -179,7 +178,7 @@ def split(file: Mapping[str, Any]) -> tuple[Object, Object | None]:
     if "proof" in body:
         block["proof"] = body.pop("proof")
     body.pop("model", None)
-    return body, block if inline else None
+    return body, block
 
 
 def _fitted_keys(read: Mapping[str, Any]) -> tuple[str, ...]:

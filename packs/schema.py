@@ -133,8 +133,8 @@ class ScoringFields(Part):
     empty_floor: Flag = Field(
         True, description="Whether questions are also read on no content (`floor_p`)."
     )
-    case_insensitive: Flag = Field(
-        False,
+    case_insensitive: Maybe[Flag] = Field(
+        None,
         description="Whether other spellings of an option count for it. Left out, it is false in "
         "JSON and true in YAML, there false when two options of one question differ by case only.",
     )
@@ -395,7 +395,7 @@ class PackFields(Part):
 class PlainPack(PackFields):
     """A pack in the plain form."""
 
-    scoring: Scoring = Field(description="The questions.")
+    scoring: Scoring = Field(description="The questions and their common rules.")
     reads: list[Read] = Field(description="How answers become numbers.")
     categories: dict[str, Category] = Field(description="What is scored, by id.")
     decision: Decision = Field(description="How scores become a decision.")
@@ -404,7 +404,7 @@ class PlainPack(PackFields):
 class AuthorPack(PackFields):
     """A pack."""
 
-    scoring: AuthorScoring = Field(description="The questions.")
+    scoring: AuthorScoring = Field(description="The questions and their common rules.")
     reads: Maybe[list[Read]] = Field(
         None, description="Reads besides those made from `category` and `categories`."
     )

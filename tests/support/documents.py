@@ -15,6 +15,7 @@ import typer
 from spinf_serve.cli import app
 from spinf_serve.packs.errors import CODES
 from spinf_serve.server.config import SETTINGS, Setting, Table, settings_of
+from tests.support import pack_documents
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 RESULTS = DOCS.parent / "evals" / "bench" / "results"
@@ -28,6 +29,8 @@ def made() -> dict[str, str]:
         "cli.md": commands(),
         "error-codes.md": error_codes(),
         "figures.md": figures(),
+        "packs.md": pack_documents.page(),
+        "../packs/pack.schema.json": pack_documents.schema(),
     }
 
 

@@ -44,6 +44,7 @@ _UNREADABLE = re.compile(
 # White space, line ends and comments up to the next token.
 _GAP = re.compile(r"(?: *+(?:#[^\r\n\0]*+)?(?:\r\n?|\n))*+ *+(?:#[^\r\n\0]*+)?")
 _FLOW_GAP = re.compile(r"(?:[ \t]*+(?:#[^\r\n\0]*+)?(?:\r\n?|\n))*+[ \t]*+(?:#[^\r\n\0]*+)?")
+_COLON = re.compile(r"[ \t\r\n]*+:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +348,8 @@ class _Source:
                 if opened and opened[-1].awaits_key:
                     opened[-1].key = self._key(done)
                     continue
-                self._check_left_out(done, opened)
+                if done.plain and not done.text and opened and opened[-1].key:
+                    done = self._empty(opened[-1].key, opened[-1].start)
             else:
                 continue
             count += 1
@@ -405,18 +407,21 @@ class _Source:
             raise self._stop(LEFT_OUT[":"], key.start)
         return key
 
-    def _check_left_out(self, value: Scalar, opened: list[_Open]) -> None:
-        """`{a, b: 1}`: no colon stands before the empty value of `a`."""
-        if value.text or not value.plain or not opened or not opened[-1].flow:
-            return
-        key = opened[-1].key
-        if key and self.text[value.start.index - 1] != ":":
-            whole = quoted_rest(self.text, opened[-1].start.index, None)
+    def _empty(self, key: Scalar, bracket: Mark) -> Scalar:
+        """The empty value of a key, behind its colon: ruamel puts it at the next token."""
+        colon = _COLON.match(self.text, key.end.index)
+        if colon is None:
+            # Only `{a, b: 1}` can do without.
+            whole = quoted_rest(self.text, bracket.index, None)
             raise self._stop(
                 "a key without a value; write `key: value`, put a list in [ ], or put the whole "
                 f"text in double quotes: {whole}",
                 key.start,
             )
+        lines = _mark_of(colon.group(), len(colon.group()))
+        column = lines.column if lines.line > 1 else key.end.column + lines.column - 1
+        behind = Mark(key.end.line + lines.line - 1, column, colon.end())
+        return Scalar("", True, behind, behind)
 
     def _closed(self, opened: _Open, end: Mark, faults: list[PackFault]) -> Node:
         # A block's end event stands at the next token, behind comments: take the last child's end.

@@ -24,14 +24,18 @@ class Expanded:
 
     Attributes:
         file: the plain object; numbers and unknown things are as they were.
-        origins: path in `file` -> path of the field that was written, for what was made.
+        origins: path in `file` -> path of the field that was written, of the same form below.
+        made: path in `file` -> path of the field that it was made from, whatever is below.
     """
 
     file: dict[str, Any]
     origins: dict[Path, Path] = field(default_factory=dict)
+    made: dict[Path, Path] = field(default_factory=dict)
 
     def written(self, path: Path) -> Path:
         """The written field behind a path of `file`."""
+        if path[:2] in self.made:
+            return self.made[path[:2]]
         for length in range(len(path), 0, -1):
             origin = self.origins.get(path[:length])
             if origin is not None:
@@ -50,20 +54,29 @@ def expand(authored: Mapping[str, Any], notes: Notes) -> Expanded:
     scoring = dict(authored["scoring"])
     reads = list(authored.get("reads") or ())
     queries = []
+    seen: set[str] = set()
     for index, question in enumerate(scoring["queries"]):
         path: Path = ("scoring", "queries", index)
         query = _query(question, path, done, notes)
         queries.append(query)
+        if query["id"] in seen:
+            # The second of two ids is reported where questions are checked; so would its reads be.
+            notes.broken.add("reads")
+            continue
+        seen.add(query["id"])
+        before = len(notes.found)
         for origin, read in _reads(_Asked(question, query, path, notes)):
-            done.origins[("reads", len(reads))] = origin
+            done.made[("reads", len(reads))] = origin
             reads.append(read)
+        if len(notes.found) > before:
+            notes.broken.add("reads")
     scoring["queries"] = queries
     if scoring.get("case_insensitive") is None:
         scoring["case_insensitive"] = not any(_differ_by_case(q["options"]) for q in queries)
     done.file |= {
         "scoring": scoring,
         "reads": reads,
-        "categories": _categories(authored.get("categories"), reads, done),
+        "categories": _categories(authored.get("categories"), reads, done, notes),
         "decision": authored.get("decision") or {"mode": "per_category"},
     }
     return done
@@ -75,15 +88,20 @@ def _differ_by_case(options: Sequence[str]) -> bool:
 
 
 def _categories(
-    given: Mapping[str, Any] | None, reads: Sequence[Mapping[str, Any]], done: Expanded
+    given: Mapping[str, Any] | None,
+    reads: Sequence[Mapping[str, Any]],
+    done: Expanded,
+    notes: Notes,
 ) -> dict[str, Any]:
     if given is not None:
         return {name: {} if category is None else category for name, category in given.items()}
+    if notes.broken & {"scoring", "reads"}:
+        notes.broken.add("categories")
     made: dict[str, Any] = {}
     for index, read in enumerate(reads):
         if read["category"] not in made:
             made[read["category"]] = {}
-            done.origins["categories", read["category"]] = done.written(("reads", index))
+            done.made["categories", read["category"]] = done.written(("reads", index))
     return made
 
 

@@ -52,11 +52,8 @@ def build(file: Mapping[str, Any], digest: str, notes: Notes) -> Pack | None:
     bands = read_bands(file.get("bands"), ("bands",), categories, notes)
     route = _route(file.get("route"), categories, notes)
     modes = _modes(file)
-    if notes.found:
-        # Constants are checked against reads and categories, which must be right for that.
-        notes.partial = True
     fitted = read_constants(file, questions, reads, categories, modes, bands, notes)
-    if notes.found or notes.partial:
+    if notes.found or notes.broken:
         return None
     scoring = file["scoring"]
     on_long = file.get("on_long") or "refuse"
@@ -154,7 +151,9 @@ def _contexts(
 ) -> dict[str, Context]:
     found = {}
     if not file["contexts"]:
-        notes.missing(("contexts",), 'there is none; write for instance `default: "{X}\\n"`')
+        notes.missing(
+            ("contexts",), 'there is none; write for instance `default: "{X}\\n"`', "contexts"
+        )
     for name, template in file["contexts"].items():
         path = ("contexts", name)
         count = template.count("{X}")
@@ -172,6 +171,7 @@ def _contexts(
                     path,
                     f"`{{{used}}}` is not declared; add it to `parameters`"
                     + (near(used, parameters) if parameters else ""),
+                    "parameters",
                 )
         before, after = template.split("{X}")
         found[name] = Context(name, template, before, after)
@@ -182,7 +182,9 @@ def _questions(file: Mapping[str, Any], notes: Notes) -> dict[str, Question]:
     """The questions by id; of two with one id the first."""
     scoring = file["scoring"]
     if not scoring["queries"]:
-        notes.missing(("scoring", "queries"), "there is none; a pack asks at least one question")
+        notes.missing(
+            ("scoring", "queries"), "there is none; a pack asks at least one question", "scoring"
+        )
     found: dict[str, Question] = {}
     prompts = 0
     for index, query in enumerate(scoring["queries"]):
@@ -190,7 +192,7 @@ def _questions(file: Mapping[str, Any], notes: Notes) -> dict[str, Question]:
         question = _question(query, file, path, notes)
         if question is None:
             # What refers to it must not be called unknown.
-            notes.partial = True
+            notes.broken.add("scoring")
             continue
         prompts += len(question.prompts)
         if prompts > MAX_PROMPTS:
@@ -246,7 +248,9 @@ def _question(
 def _categories(file: Mapping[str, Any], notes: Notes) -> dict[str, Category]:
     given = file["categories"]
     if not given:
-        notes.missing(("categories",), "there is none; a pack scores at least one category")
+        notes.missing(
+            ("categories",), "there is none; a pack scores at least one category", "categories"
+        )
     found = {}
     for name, category in given.items():
         requires = tuple(category.get("requires") or ())
@@ -255,7 +259,9 @@ def _categories(file: Mapping[str, Any], notes: Notes) -> dict[str, Category]:
             if other == name:
                 notes(path, f"{name!r} cannot require itself; remove it")
             elif other not in given:
-                notes.missing(path, f"there is no category {other!r}{near(other, given)}")
+                notes.missing(
+                    path, f"there is no category {other!r}{near(other, given)}", "categories"
+                )
         found[name] = Category(
             name,
             category.get("label"),
@@ -276,6 +282,7 @@ def _decision(
             notes.missing(
                 ("decision", "critical", index),
                 f"there is no category {name!r}{near(name, categories)}",
+                "categories",
             )
     return Decision(decision["mode"], decision.get("fallback", "per_category"), critical)
 
@@ -300,7 +307,9 @@ def _route(
     for index, name in enumerate(names):
         path: Path = ("route", "categories", index)
         if name not in categories:
-            notes.missing(path, f"there is no category {name!r}{near(name, categories)}")
+            notes.missing(
+                path, f"there is no category {name!r}{near(name, categories)}", "categories"
+            )
         elif name in names[:index]:
             notes(path, f"{name!r} is listed twice; remove one")
     if len(names) < 2:

@@ -89,7 +89,9 @@ def read_constants(
         model = file.get("model")
         if not model:
             notes.missing(
-                (), "`model` is missing: the id of the model that the numbers were fitted on"
+                (),
+                "`model` is missing: the id of the model that the numbers were fitted on",
+                "model",
             )
         places = {read["id"]: index for index, read in enumerate(file["reads"])}
         blocks.append(_Block(model or "", own, (), places))
@@ -107,9 +109,13 @@ def read_constants(
     found = {}
     for block in blocks:
         constants = _constants(block, bands, frame)
-        if constants is not None:
-            layer = _layer(block, body, constants, frame)
-            found[block.model] = replace(constants, layer=layer)
+        layer = _layer(block, frame)
+        if constants is None or notes.found or notes.broken:
+            continue
+        if layer is not None:
+            holds = layer.lock == lock_of(inlined(body, constants), layer.inputs)
+            layer = replace(layer, holds=holds)
+        found[block.model] = replace(constants, layer=layer)
     return found
 
 
@@ -121,7 +127,7 @@ def _check_unfitted(file: Mapping[str, Any], frame: _Frame) -> None:
     threshold = (decision.get("max") or {}).get("threshold")
     _check_fraction(threshold, ("decision", "max", "threshold"), frame.notes)
     inputs = (decision.get("micro_layer") or {}).get("inputs")
-    if inputs is not None and not frame.notes.partial:
+    if inputs is not None:
         _check_inputs(inputs, ("decision", "micro_layer"), frame)
 
 
@@ -164,7 +170,7 @@ def _constants(block: _Block, bands: Bands | None, frame: _Frame) -> Constants |
     threshold = _max_threshold(block, frame)
     if block.numbers.get("bands") is not None:
         bands = read_bands(block.numbers["bands"], block.at("bands"), frame.categories, notes)
-    if len(notes.found) > before or notes.partial:
+    if len(notes.found) > before:
         return None
     proof = block.numbers.get("proof")
     return Constants(block.model, reads, categories, threshold, None, bands, proof)
@@ -174,14 +180,19 @@ def _check_complete(
     block: _Block, section: str, wanted: Sequence[str], what: str, notes: Notes
 ) -> None:
     given = block.numbers[section]
+    needs = ("scoring", "reads") if what == "read" else ("categories",)
     missing = [name for name in wanted if name not in given]
     if missing:
         plural = {"read": "reads", "category": "categories"}[what] if len(missing) > 1 else what
-        notes.missing(block.at(section), f"lacks the {plural} {listed(missing)}; {block.remedy}")
+        notes.missing(
+            block.at(section), f"lacks the {plural} {listed(missing)}; {block.remedy}", *needs
+        )
     for name in given:
         if name not in wanted:
             notes.missing(
-                block.at(section, name), f"the pack has no {what} {name!r}{near(name, wanted)}"
+                block.at(section, name),
+                f"the pack has no {what} {name!r}{near(name, wanted)}",
+                *needs,
             )
 
 
@@ -265,18 +276,18 @@ def _max_threshold(block: _Block, frame: _Frame) -> Any:
     path = block.at("decision")
     threshold = ((block.numbers.get("decision") or {}).get("max") or {}).get("threshold")
     if threshold is None:
-        frame.notes(
+        frame.notes.missing(
             path,
             "`max.threshold` is missing, and the pack has the mode `max`; write a number between "
             f"0 and 1, or {block.remedy}",
+            "decision",
         )
     _check_fraction(threshold, (*path, "max", "threshold"), frame.notes)
     return threshold
 
 
-def _layer(
-    block: _Block, body: Mapping[str, Any], constants: Constants, frame: _Frame
-) -> MicroLayer | None:
+def _layer(block: _Block, frame: _Frame) -> MicroLayer | None:
+    """The layer as the file has it; whether its lock holds is seen from the whole."""
     if "micro_layer" not in frame.modes:
         return None
     notes = frame.notes
@@ -300,8 +311,7 @@ def _layer(
         notes((*path, "lock"), f"{lock!r} is no lock; it is `sha256:` and 64 hex digits")
     if len(notes.found) > before:
         return None
-    holds = lock == lock_of(inlined(body, constants), inputs)
-    return MicroLayer(tuple(inputs), weights, hidden, lock, holds)
+    return MicroLayer(tuple(inputs), weights, hidden, lock, holds=False)
 
 
 def _check_inputs(inputs: Sequence[str], path: Path, frame: _Frame) -> None:
@@ -311,9 +321,12 @@ def _check_inputs(inputs: Sequence[str], path: Path, frame: _Frame) -> None:
     there = set(known)
     for index, name in enumerate(inputs):
         if name not in there:
-            frame.notes(
+            frame.notes.missing(
                 (*path, "inputs", index),
                 f"{name!r} is neither `c:<category>` nor `r:<read>` of this pack{near(name, known)}",
+                "categories",
+                "scoring",
+                "reads",
             )
 
 
@@ -351,7 +364,9 @@ def read_bands(
     for name, cuts in (given.get("categories") or {}).items():
         place: Path = (*path, "categories", name)
         if name not in categories:
-            notes.missing(place, f"there is no category {name!r}{near(name, categories)}")
+            notes.missing(
+                place, f"there is no category {name!r}{near(name, categories)}", "categories"
+            )
         for key in ("act", "review"):
             _check_fraction(cuts[key], (*place, key), notes)
         found[name] = _cuts(cuts, place, notes)

@@ -19,7 +19,9 @@ def read_reads(
 ) -> tuple[Read, ...]:
     """The reads of `given`, without those that have faults."""
     if not given:
-        notes.missing(("reads",), "there is none; every category needs at least one read")
+        notes.missing(
+            ("reads",), "there is none; every category needs at least one read", "scoring", "reads"
+        )
     values = {name: _values_of_f(question) for name, question in questions.items()}
     found: list[Read] = []
     first: dict[str, int] = {}
@@ -36,18 +38,23 @@ def read_reads(
             notes.missing(
                 (*path, "category"),
                 f"there is no category {read['category']!r}{near(read['category'], categories)}",
+                "categories",
             )
         question = questions.get(read["query"])
         if question is None:
             notes.missing(
                 (*path, "query"),
                 f"there is no question {read['query']!r}{near(read['query'], questions)}",
+                "scoring",
             )
+            notes.broken.add("reads")
             continue
         _check_value(read, question, values[question.id], path, notes)
         _check_kind(read, len(question.options), path, notes)
         if len(notes.found) == before:
             found.append(_read(read))
+        else:
+            notes.broken.add("reads")
     _check_categories(given, categories, notes)
     return tuple(found)
 
@@ -148,9 +155,16 @@ def _check_categories(
     for name, category in categories.items():
         path: Path = ("categories", name)
         if not read[name]:
-            notes.missing(path, f"no read counts for {name!r}; add one, or remove the category")
+            notes.missing(
+                path,
+                f"no read counts for {name!r}; add one, or remove the category",
+                "scoring",
+                "reads",
+            )
         elif category.views and not viewed[name]:
             notes.missing(
                 (*path, "aggregate"),
                 f"is `views` but no read of {name!r} has a `view`; name the views, or remove it",
+                "scoring",
+                "reads",
             )

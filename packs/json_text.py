@@ -5,6 +5,7 @@ Numbers stay as Python reads them: whole numbers whole, others floats. Does not 
 
 import json
 import math
+import re
 from typing import Any, NoReturn
 
 from spinf_serve.packs import json_nodes
@@ -17,7 +18,7 @@ VALUE_LIMIT = 200_000
 """Most values of a text; counted by its commas before anything is made of it."""
 
 _DIGITS = 400
-_SPACE = " \t\n\r"
+_WORD = re.compile(r'"(?:[^"\\]|\\.)*+"|[^ \t\r\n{}\[\],:"]++')
 
 
 def parse_json(text: str, name: str) -> Any:
@@ -38,12 +39,13 @@ def parse_json(text: str, name: str) -> Any:
         return made
 
     def constant(word: str) -> NoReturn:
-        raise _Wrong(f"{word} is no number of JSON; only finite numbers can be used")
+        raise _Wrong(f"{word} is no number of JSON; only finite numbers can be used", word)
 
     def number(written: str) -> int | float:
         value = float(written)
         if not math.isfinite(value) or len(written) > _DIGITS:
-            raise _Wrong(f"{written[:40]} is too large a number; only finite numbers can be used")
+            shown = f"{written[:40]} is too large a number; only finite numbers can be used"
+            raise _Wrong(shown, written)
         return value if set(written) & set(".eE") else int(written)
 
     try:
@@ -60,7 +62,7 @@ def parse_json(text: str, name: str) -> Any:
     except RecursionError:
         raise _deep(name) from None
     except _Wrong as wrong:
-        raise InvalidPack([PackFault(str(wrong), name)]) from None
+        raise InvalidPack([PackFault(str(wrong), name, *_place(text, wrong.written))]) from None
     _check_depth(value, name)
     if doubled:
         # Finds the place, which the decoder does not tell.
@@ -69,7 +71,17 @@ def parse_json(text: str, name: str) -> Any:
 
 
 class _Wrong(Exception):
-    """A number that cannot be used; raised inside the decoder, which knows no place."""
+    """A number that cannot be used, as written; raised inside the decoder, which knows no place."""
+
+    def __init__(self, message: str, written: str) -> None:
+        super().__init__(message)
+        self.written = written
+
+
+def _place(text: str, written: str) -> tuple[int, int]:
+    """Line and column of the first such word outside of texts."""
+    at = next(word.start() for word in _WORD.finditer(text) if word.group() == written)
+    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
 
 
 def _deep(name: str) -> InvalidPack:

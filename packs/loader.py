@@ -58,7 +58,7 @@ def read_pack(data: bytes, name: str, *, fitted: bool = True) -> Pack:
         )
     parsed = (read_json if _is_json(name) else read_yaml)(data, name)
     notes = parsed.notes
-    checked = Notes(notes.partial)
+    checked = Notes(set(notes.broken))
     pack = None
     if parsed.file is not None:
         file = parsed.file if fitted else split(parsed.file)[0]

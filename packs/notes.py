@@ -32,21 +32,20 @@ class Notes:
     """What was found so far.
 
     Attributes:
-        partial: parts of the object were unreadable and are left out, so what seems to be missing
-            may only be unreadable: `missing` then notes nothing.
+        broken: top-level keys under which something was unreadable and is left out.
         found: in the order of finding.
     """
 
-    partial: bool = False
+    broken: set[str] = field(default_factory=set)
     found: list[Note] = field(default_factory=list)
 
     def __call__(self, path: Path, message: str, first: Path | None = None) -> None:
         """Note a fault."""
         self.found.append(Note(path, message, first))
 
-    def missing(self, path: Path, message: str) -> None:
-        """Note that something is not there."""
-        if not self.partial:
+    def missing(self, path: Path, message: str, *sections: str) -> None:
+        """Note that something is not there, unless a section is broken where it might be."""
+        if not self.broken.intersection(sections):
             self.found.append(Note(path, message))
 
 

@@ -89,10 +89,8 @@ def read_yaml(data: bytes, name: str) -> Parsed:
     )
     if left is None:
         return Parsed(None, notes, lambda path: path, place)
-    short = Notes(notes.partial)
+    short = Notes(notes.broken)
     expanded = expand(left.pack.model_dump(exclude_unset=True, by_alias=True), short)
-    # A short form that is wrong makes no reads, and what they would be for seems to miss them.
-    notes.partial |= bool(short.found)
     for note in short.found:
         notes(left.written(note.path), note.message)
     return Parsed(expanded.file, notes, lambda path: left.written(expanded.written(path)), place)

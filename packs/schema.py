@@ -423,5 +423,19 @@ def json_schema() -> dict[str, Any]:
     """JSON Schema of the author's form, for editors."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **AuthorPack.model_json_schema(by_alias=True),
+        **_tidy(AuthorPack.model_json_schema(by_alias=True)),
+    }
+
+
+def _tidy(part: Any) -> Any:
+    """A schema without what pydantic adds of itself: titles, and null as the default."""
+    if isinstance(part, list):
+        return [_tidy(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    return {
+        key: _tidy(value)
+        for key, value in part.items()
+        if not (key == "title" and isinstance(value, str))
+        and not (key == "default" and value is None)
     }

@@ -92,10 +92,11 @@ def _written_number(text: str) -> int | float:
 
 
 def _whole(value: object) -> int:
-    number = _number(value)
-    if not isinstance(number, int):
-        _refuse(f"is {kind_of(number)}; write a whole number")
-    return number
+    if isinstance(value, Plain) and _WHOLE.fullmatch(value) and len(value) < _NUMBER_CHARS:
+        return int(value)
+    if isinstance(value, bool | str) or not isinstance(value, int):
+        _refuse(f"is {kind_of(value)}; write a whole number")
+    return value
 
 
 def _flag(value: object) -> bool:
@@ -127,7 +128,7 @@ Text = Annotated[str, PlainValidator(_text), WithJsonSchema({"type": "string"})]
 Word = Annotated[
     str,
     PlainValidator(_text),
-    WithJsonSchema({"type": ["string", "number", "boolean", "null"], "title": "text"}),
+    WithJsonSchema({"type": ["string", "number", "boolean", "null"]}),
 ]
 """A text that often looks like something else: editors must not complain about `1.10` or `yes`."""
 

@@ -28,6 +28,9 @@ _STAND_INS: Mapping[Path, Any] = {
     ("categories",): {},
     ("decision",): {"mode": "per_category"},
 }
+_ENTRIES: Mapping[Path, Any] = {("categories",): {}, ("parameters",): {}, ("contexts",): "{X}"}
+"""What stands in for an entry, so that its name stays known."""
+
 _SECTIONS: tuple[Path, ...] = (
     ("scoring", "queries"),
     ("scoring",),
@@ -83,7 +86,7 @@ def shaped(
     Args:
         model: the form of the file.
         value: what stands in it; not changed.
-        notes: takes the faults; becomes partial when a part had to be left out.
+        notes: takes the faults, and the sections where a part had to be left out.
         tolerant: whether unknown fields are no faults.
         quoted: the text at a path in double quotes, when the author may have meant a text there.
 
@@ -113,7 +116,8 @@ def shaped(
                     notes.found.append(Note(path, _unknown(model, path), at_key=True))
                 continue
             if not (tolerant and path[0] in _FOR_PEOPLE):
-                notes.partial = True
+                if path[:1] not in _ENTRIES or len(path) == 1:
+                    notes.broken.add(str(path[0]))
                 if one["type"] != "missing" or not _misspelt(path, unknown):
                     notes(*_note(one, path, quoted))
             cuts[_cut(path)] = None
@@ -156,8 +160,9 @@ def _remove(tree: Any, path: Path) -> None:
 
 def _replace(tree: Any, path: Path) -> None:
     parent = _at(tree, path[:-1])
-    if path in _STAND_INS:
-        parent[path[-1]] = deepcopy(_STAND_INS[path])
+    stand_in = _STAND_INS.get(path, _ENTRIES.get(path[:-1]))
+    if stand_in is not None:
+        parent[path[-1]] = deepcopy(stand_in)
     else:
         parent.pop(path[-1], None)
 

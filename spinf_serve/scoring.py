@@ -1,0 +1,174 @@
+"""A pack's questions asked of labelled rows: in this process, or of a server.
+
+Fills recordings (`spinf_serve.packs.recording`). Fits nothing and judges nothing.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from spinf_serve.engine.work import Work
+from spinf_serve.packs.answer import QuestionAnswer
+from spinf_serve.packs.errors import Refused, Unusable
+from spinf_serve.packs.pack import Pack
+from spinf_serve.packs.present import filled
+from spinf_serve.packs.question import Question
+from spinf_serve.packs.recording import Header, Recording
+from spinf_serve.packs.sample import SampleRow
+
+BATCH_ROWS = 16
+"""Rows that are asked together: they share passes, and what is not kept yet is lost at worst."""
+
+SAVE_SECONDS = 60.0
+"""How often what was scored is kept."""
+
+SAY_SECONDS = 5.0
+"""How often progress is told, and how soon it is first."""
+
+
+class Answers(Protocol):
+    """What came back for one content."""
+
+    @property
+    def answers(self) -> tuple[QuestionAnswer, ...]:
+        """One per question, in order."""
+        ...
+
+
+class Asked(Protocol):
+    """Whoever answers: an `Engine`, or a server through `spinf_serve.remote`."""
+
+    def run(self, works: Sequence[Work]) -> Sequence[Answers]:
+        """Answers to works in order. Raises `SpinfError`: the first refusal or fault."""
+        ...
+
+
+class Identified(Protocol):
+    """What is known of the model that answers; see `spinf_serve.engine.fingerprint`."""
+
+    @property
+    def model(self) -> str:
+        """Digest of the model, 64 hex digits."""
+        ...
+
+    @property
+    def bits(self) -> str:
+        """Digest of the model on its machine, 64 hex digits."""
+        ...
+
+
+def new_recording(model: str, fingerprint: Identified, pack: Pack) -> Recording:
+    """An empty recording for a pack; `model` is the served model's id."""
+    return Recording(Header(model, fingerprint.model, fingerprint.bits, pack.id, pack.version))
+
+
+def presented(pack: Pack, row: SampleRow) -> str:
+    """A row's content as the model reads it: with its context, filled, around it."""
+    name = row.context or next(iter(pack.contexts))
+    before, after = filled(pack, pack.contexts[name], row.parameters)
+    return before + row.text + after
+
+
+def score_rows(
+    engine: Asked,
+    pack: Pack,
+    rows: Sequence[SampleRow],
+    recording: Recording,
+    say: Callable[[str], None],
+    save: Callable[[Recording], None] | None = None,
+) -> int:
+    """Ask the pack's questions of every row, as far as the recording does not hold the answers.
+
+    Args:
+        engine: an engine on this thread, or a server; its model is the recording's.
+        recording: filled in place; whatever was answered is in it also when this is broken off.
+        say: gets a line now and then: rows done, rate, time left.
+        save: keeps the recording; called about every `SAVE_SECONDS` and at the end, also of a run
+            that is broken off, when there is something new.
+
+    Returns:
+        How many rows were asked. Raises `Unusable` when a row or question is refused, with the
+        row's id, and `Fault` when the model fails.
+    """
+    open_rows = []
+    for row in rows:
+        wrapped = presented(pack, row)
+        missing = recording.missing(wrapped, pack.questions)
+        if missing:
+            open_rows.append((row, Work(wrapped, missing)))
+    pace = _Pace(len(open_rows), say)
+    saved_at = time.monotonic()
+    unsaved = False
+    try:
+        for start in range(0, len(open_rows), BATCH_ROWS):
+            batch = open_rows[start : start + BATCH_ROWS]
+            for (_, work), result in zip(batch, _run(engine, batch), strict=True):
+                recording.add(work.content, work.questions, result.answers)
+            unsaved = True
+            pace.done(start + len(batch))
+            if save is not None and time.monotonic() - saved_at > SAVE_SECONDS:
+                save(recording)
+                saved_at, unsaved = time.monotonic(), False
+    finally:
+        if save is not None and unsaved:
+            save(recording)
+    return len(open_rows)
+
+
+def ask(
+    engine: Asked,
+    contents: Sequence[str],
+    questions: Sequence[Question],
+    say: Callable[[str], None],
+) -> list[tuple[QuestionAnswer, ...]]:
+    """The answers of each content, whole, floors where they are wanted.
+
+    Raises `SpinfError`: the first refusal or fault.
+    """
+    asked = tuple(questions)
+    pace = _Pace(len(contents), say)
+    found: list[tuple[QuestionAnswer, ...]] = []
+    for start in range(0, len(contents), BATCH_ROWS):
+        batch = contents[start : start + BATCH_ROWS]
+        found += [one.answers for one in engine.run([Work(text, asked) for text in batch])]
+        pace.done(len(found))
+    return found
+
+
+def _run(engine: Asked, batch: Sequence[tuple[SampleRow, Work]]) -> Sequence[Answers]:
+    try:
+        return engine.run([work for _, work in batch])
+    except Refused as refused:
+        if len(batch) == 1:
+            row, work = batch[0]
+            raise Unusable(f"row {row.id}{_which(refused, work)}: {refused.message}") from None
+    # One by one, to find the row that is refused; nothing was answered yet.
+    return [_run(engine, [one])[0] for one in batch]
+
+
+def _which(refused: Refused, work: Work) -> str:
+    """The question that a refusal is about, if it is about one."""
+    head, _, rest = (refused.param or "").partition(".")
+    number = rest.partition(".")[0]
+    return f", question {work.questions[int(number)].id}" if head == "questions" and number else ""
+
+
+class _Pace:
+    """Tells how far a run is, how fast, and how long it will still take."""
+
+    def __init__(self, of: int, say: Callable[[str], None]) -> None:
+        self._of = of
+        self._say = say
+        self._begun = self._told = time.monotonic()
+
+    def done(self, count: int) -> None:
+        now = time.monotonic()
+        if now - self._told < SAY_SECONDS:
+            return
+        self._told = now
+        seconds = now - self._begun
+        left = (self._of - count) * seconds / count
+        self._say(
+            f"scored {count} of {self._of} contents, {count / seconds:.2g} a second,"
+            f" {left:.0f} s left"
+        )

@@ -1,0 +1,111 @@
+"""Rows asked into a recording: all once, what is missing only, kept when broken off."""
+
+import pytest
+
+from spinf_serve import scoring
+from spinf_serve.packs.errors import Fault, Unusable
+from spinf_serve.packs.loader import read_pack
+from spinf_serve.packs.recording import read_recording, write_recording
+from spinf_serve.packs.sample import SampleRow
+from spinf_serve.scoring import new_recording, presented, score_rows
+from tests.support.pack_files import yaml_pack
+from tests.support.stub_engine import NAN, StubEngine
+
+
+@pytest.fixture
+def engine() -> StubEngine:
+    return StubEngine()
+
+
+@pytest.fixture
+def pack():
+    return read_pack(yaml_pack().encode(), "pack.yaml")
+
+
+def rows_of(count: int, *more: str) -> list[SampleRow]:
+    texts = [*(f"Text number {number}" for number in range(count)), *more]
+    return [
+        SampleRow(f"r{index}", "fit", "en", {}, text, None, {}, index)
+        for index, text in enumerate(texts)
+    ]
+
+
+def recorded(engine, pack):
+    return new_recording(engine.served.id, engine.fingerprint, pack)
+
+
+def silent(line: str) -> None:
+    """Hears nothing."""
+
+
+def test_every_row_is_scored_in_batches_and_its_vectors_are_found(engine, pack):
+    recording = recorded(engine, pack)
+    rows = rows_of(scoring.BATCH_ROWS + 3)
+    assert score_rows(engine, pack, rows, recording, silent) == len(rows)
+    assert engine.passes == [scoring.BATCH_ROWS, 3]
+    for row in rows:
+        assert recording.vectors(presented(pack, row), pack) is not None
+    assert recording.floor(pack.questions[0]) is not None
+
+
+def test_what_is_recorded_is_not_asked_again(engine, pack):
+    recording = recorded(engine, pack)
+    score_rows(engine, pack, rows_of(3), recording, silent)
+    assert score_rows(engine, pack, rows_of(5), recording, silent) == 2
+    assert score_rows(engine, pack, rows_of(5), recording, silent) == 0
+    assert engine.passes == [3, 2]
+
+
+def test_an_edited_question_is_asked_and_the_others_are_not(engine, pack):
+    recording = recorded(engine, pack)
+    score_rows(engine, pack, rows_of(2), recording, silent)
+    edited = read_pack(yaml_pack(question="Merry?").encode(), "pack.yaml")
+    assert score_rows(engine, edited, rows_of(2), recording, silent) == 2
+    assert recording.vectors(presented(pack, rows_of(1)[0]), pack) is not None
+
+
+def test_a_run_that_breaks_off_keeps_what_was_answered(engine, pack, tmp_path):
+    recording = recorded(engine, pack)
+    file = tmp_path / "scores.jsonl.gz"
+    rows = rows_of(scoring.BATCH_ROWS, f"not a number: {NAN}")
+    with pytest.raises(Fault):
+        score_rows(engine, pack, rows, recording, silent, lambda kept: write_recording(file, kept))
+    kept = read_recording(file, engine.fingerprint.model, silent)
+    assert kept is not None
+    assert len(kept.scores) == scoring.BATCH_ROWS
+
+
+def test_it_is_kept_now_and_then_and_not_again_at_the_end(engine, pack, monkeypatch):
+    monkeypatch.setattr(scoring, "SAVE_SECONDS", -1.0)
+    saved: list[int] = []
+    score_rows(
+        engine,
+        pack,
+        rows_of(scoring.BATCH_ROWS * 2),
+        recorded(engine, pack),
+        silent,
+        lambda kept: saved.append(len(kept.scores)),
+    )
+    assert saved == [scoring.BATCH_ROWS, 2 * scoring.BATCH_ROWS]
+
+
+def test_a_refused_row_is_named(engine, pack):
+    long = "word " * 5000
+    with pytest.raises(Unusable, match=r"^row r3: the content has \d+ tokens"):
+        score_rows(engine, pack, rows_of(3, long), recorded(engine, pack), silent)
+
+
+def test_a_refused_question_is_named(engine):
+    pack = read_pack(yaml_pack(question="very " * 300).encode(), "pack.yaml")
+    with pytest.raises(Unusable, match=r"^row r0, question happy: the template has"):
+        score_rows(engine, pack, rows_of(1), recorded(engine, pack), silent)
+
+
+def test_progress_tells_rate_and_time_left(engine, pack, monkeypatch):
+    monkeypatch.setattr(scoring, "SAY_SECONDS", 0.0)
+    engine.step_seconds = 0.02
+    told: list[str] = []
+    score_rows(engine, pack, rows_of(2 * scoring.BATCH_ROWS), recorded(engine, pack), told.append)
+    assert len(told) == 2
+    assert told[0].startswith(f"scored {scoring.BATCH_ROWS} of {2 * scoring.BATCH_ROWS} contents, ")
+    assert told[1].endswith(", 0 s left")

@@ -185,6 +185,7 @@ def _questions(file: Mapping[str, Any], notes: Notes) -> dict[str, Question]:
         notes.missing(
             ("scoring", "queries"), "there is none; a pack asks at least one question", "scoring"
         )
+        notes.broken.add("scoring")
     found: dict[str, Question] = {}
     prompts = 0
     for index, query in enumerate(scoring["queries"]):
@@ -209,6 +210,7 @@ def _questions(file: Mapping[str, Any], notes: Notes) -> dict[str, Question]:
                 f"two questions have the id {question.id!r}; give one another id",
                 ("scoring", "queries", first, "id"),
             )
+            notes.broken.add("scoring")
         found.setdefault(question.id, question)
     return found
 
@@ -251,6 +253,7 @@ def _categories(file: Mapping[str, Any], notes: Notes) -> dict[str, Category]:
         notes.missing(
             ("categories",), "there is none; a pack scores at least one category", "categories"
         )
+        notes.broken.add("categories")
     found = {}
     for name, category in given.items():
         requires = tuple(category.get("requires") or ())

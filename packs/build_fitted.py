@@ -104,6 +104,7 @@ def read_constants(
             notes(path, "the model's name is empty; write the id of the model")
         if model.casefold() in names:
             notes(path, f"a second set of numbers for the model {model!r}; keep one")
+            continue
         names.add(model.casefold())
         blocks.append(_Block(model, numbers if own else _completed(numbers, file), path, {}))
     found = {}

@@ -22,6 +22,7 @@ def read_reads(
         notes.missing(
             ("reads",), "there is none; every category needs at least one read", "scoring", "reads"
         )
+        notes.broken.add("reads")
     values = {name: _values_of_f(question) for name, question in questions.items()}
     found: list[Read] = []
     first: dict[str, int] = {}

@@ -12,6 +12,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 from spinf_serve.packs.schema_types import (
     Default,
     Flag,
+    Free,
+    FreeMapping,
     Maybe,
     Number,
     Text,
@@ -251,7 +253,7 @@ class Decision(Part):
         "per_category", description="What decides when the micro layer's lock does not hold."
     )
     max: Max | None = Field(None, description="The mode `max` exists; `{}` until it is fitted.")
-    per_category: Any = Field(None, description="Accepted; the mode always exists.")
+    per_category: Free = Field(None, description="Accepted; the mode always exists.")
     micro_layer: MicroLayer | None = Field(
         None, description="The mode `micro_layer` exists; `{}` or `inputs` until it is fitted."
     )
@@ -327,7 +329,7 @@ class Fitted(Part):
     categories: dict[str, FittedCategory] = Field(description="By category; every category.")
     decision: Maybe[FittedDecision] = Field(None, description="Of the modes that the pack has.")
     bands: Maybe[Bands] = Field(None, description="Bands on this model; else the pack's.")
-    proof: Maybe[dict[str, Any]] = Field(
+    proof: Maybe[FreeMapping] = Field(
         None, description="What stands behind the thresholds; written by evals."
     )
 
@@ -387,7 +389,7 @@ class PackFields(Part):
         "values are combined: `{chunk: max}` or `{chunk: mean}`.",
     )
     fitted: dict[str, Fitted] = Field({}, description="What was fitted, by model.")
-    proof: Maybe[dict[str, Any]] = Field(
+    proof: Maybe[FreeMapping] = Field(
         None, description="What stands behind the thresholds fitted on `model`."
     )
 

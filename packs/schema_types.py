@@ -33,6 +33,8 @@ _YES_NO = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "fals
 _WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _DECIMAL = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _NUMBER_CHARS = 400
+# Hex digits, which may happen to look like a number.
+_DIGESTS = ("model", "constants")
 _EXCERPT_CHARS = 40
 
 
@@ -120,6 +122,23 @@ def nothing(value: object) -> object:
     return None if isinstance(value, Plain) and value in _NOTHING else value
 
 
+def _free(value: object, key: str = "") -> object:
+    if isinstance(value, dict):
+        return {name: _free(one, name) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_free(one) for one in value]
+    if not isinstance(value, Plain):
+        return value
+    if key not in _DIGESTS:
+        if value in _NOTHING:
+            return None
+        if value in ("true", "false"):
+            return value == "true"
+        if _DECIMAL.fullmatch(value) and len(value) < _NUMBER_CHARS:
+            return _written_number(value)
+    return str(value)
+
+
 _T = TypeVar("_T")
 
 Text = Annotated[str, PlainValidator(_text), WithJsonSchema({"type": "string"})]
@@ -145,6 +164,12 @@ Whole = Annotated[int, PlainValidator(_whole), WithJsonSchema({"type": "integer"
 
 Flag = Annotated[bool, PlainValidator(_flag), WithJsonSchema({"type": "boolean"})]
 """true or false."""
+
+Free = Annotated[Any, PlainValidator(_free), WithJsonSchema({})]
+"""Whatever another tool wrote: unquoted numbers, true, false and null are taken as such."""
+
+FreeMapping = Annotated[dict[str, Any], BeforeValidator(_free)]
+"""A mapping of such values."""
 
 Maybe = Annotated[_T | None, BeforeValidator(nothing)]
 """A field that may be null."""

@@ -220,10 +220,10 @@ def _header(path: Path, line: Any) -> tuple[Header, str]:
             " record the sample again"
         )
     names = ("model", "model_digest", "bits", "pack", "version", "prompt_style")
-    values = [line.get(name) for name in names]
-    if not all(isinstance(value, str) for value in values):
+    texts = [text for name in names if isinstance(text := line.get(name), str)]
+    if len(texts) < len(names):
         raise _damaged(path, 1)
-    return Header(*values[:5]), values[5]
+    return Header(*texts[:-1]), texts[-1]
 
 
 def _take(path: Path, number: int, line: Any, recording: Recording) -> None:

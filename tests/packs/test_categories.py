@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import spinf_client.packs as client
+import spinf_client.packs as client  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -18,7 +18,7 @@ from spinf_serve.packs.decision import (
 from spinf_serve.packs.errors import Refused
 from spinf_serve.packs.evaluate import evaluate
 from spinf_serve.packs.pack import Bands, Constants, Cuts, Pack, Route
-from spinf_serve.packs.reads import vectors
+from spinf_serve.packs.reads import Vectors, vectors
 from tests.support.packs import GOLDEN_LOGPROBS, answered, golden, made
 
 
@@ -28,6 +28,10 @@ def judged(call: DecisionCall | None = None, bands: Bands | None = None, **chang
     answers = vectors(pack, answered(plain, GOLDEN_LOGPROBS))
     known = replace(constants, bands=bands)
     return evaluate(pack, known, [answers], call or DecisionCall()).verdict
+
+
+def golden_chunks() -> list[Vectors]:
+    return [vectors(made(golden())[0], answered(golden(), GOLDEN_LOGPROBS))]
 
 
 def refusal(call: DecisionCall, pack: Pack, constants: Constants | None) -> tuple[str, str, str]:
@@ -51,8 +55,9 @@ def refusal(call: DecisionCall, pack: Pack, constants: Constants | None) -> tupl
 )
 def test_what_a_call_may_say(call):
     pack, constants = made(golden())
-    assert check_call(pack, constants, call) is None
-    assert check_call(pack, None, call) is None
+    check_call(pack, constants, call)
+    check_call(pack, None, call)
+    assert evaluate(pack, constants, golden_chunks(), call).verdict.mode in pack.modes
 
 
 @pytest.mark.parametrize(
@@ -125,8 +130,7 @@ def test_a_threshold_given_to_a_reporting_category_makes_it_decide():
 
 
 def test_a_category_that_does_not_decide_can_still_be_critical():
-    changes = {"categories__anger__decides": False}
-    verdict = judged(DecisionCall(mode="per_category"), **changes)
+    verdict = judged(DecisionCall(mode="per_category"), categories__anger__decides=False)
     assert verdict.categories == ("money",)
     assert verdict.critical == ("anger",)
 

@@ -63,6 +63,6 @@ def test_names_proofs_and_ways_of_writing_a_number_do_not():
         replace(constants, proof={"constants": digest}),
         replace(constants, layer=replace(constants.layer, holds=False)),
         replace(constants, reads={**constants.reads, "refund": replace(read, mean=0, sd=1)}),
-        replace(constants, reads=dict(reversed(constants.reads.items()))),
+        replace(constants, reads=dict(reversed(list(constants.reads.items())))),
     ):
         assert constants_digest(same) == digest

@@ -6,14 +6,14 @@ from random import Random
 from typing import Any
 
 import pytest
-import spinf_client.packs as client
+import spinf_client.packs as client  # type: ignore[import-untyped]
 from spinf_client import Moderation
 
 from spinf_serve.packs.decision import DecisionCall
 from spinf_serve.packs.digests import constants_digest
 from spinf_serve.packs.evaluate import Evaluation, evaluate, state
 from spinf_serve.packs.loader import read_pack
-from spinf_serve.packs.pack import Constants, Pack
+from spinf_serve.packs.pack import Constants, Mode, Pack
 from spinf_serve.packs.reads import Vectors, vectors
 from tests.support.packs import (
     GOLDEN_LOGPROBS,
@@ -124,7 +124,8 @@ def test_golden_hidden_layer():
 
 def random_call(plain: dict[str, Any], rng: Random) -> DecisionCall:
     categories = list(plain["categories"])
-    mode = rng.choice((None, "max", "per_category", "micro_layer"))
+    modes: tuple[Mode | None, ...] = (None, "max", "per_category", "micro_layer")
+    mode = rng.choice(modes)
     takes_threshold = (mode or plain["decision"]["mode"]) != "per_category"
     chosen = rng.sample(categories, rng.randint(0, len(categories)))
     return DecisionCall(

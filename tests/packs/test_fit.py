@@ -10,7 +10,7 @@ import pytest
 
 from spinf_serve.packs.decision import DecisionCall
 from spinf_serve.packs.evaluate import evaluate
-from spinf_serve.packs.fit import LEAST_SD, LEVELS, fit, rounded
+from spinf_serve.packs.fit import LEAST_SD, LEVELS, Fitting, fit, rounded
 from spinf_serve.packs.layer import encode_weights
 from spinf_serve.packs.logistic import platt
 from spinf_serve.packs.metrics import auc
@@ -50,6 +50,11 @@ def rows_of(count: int, seed: int = 0, strength: float = 2.0):
         )
         labels.append({"anger": anger, "money": money, "topic": not money})
     return rows, labels
+
+
+def fit_drawn(pack: Pack, drawn: tuple[Any, Any], model: str) -> Fitting:
+    rows, labels = drawn
+    return fit(pack, rows, labels, model)
 
 
 def numbers(value: Any) -> list[float]:
@@ -93,7 +98,7 @@ def test_mu_is_the_mean_log_share():
 
 
 def test_every_number_is_one_that_a_file_holds():
-    constants = fit(draft(), *rows_of(120), "m").constants
+    constants = fit_drawn(draft(), rows_of(120), "m").constants
     assert constants.layer is not None
     for value in numbers(replace(constants, layer=None)):
         assert value == rounded(value)
@@ -113,7 +118,7 @@ def test_platt_is_that_of_the_rounded_macros():
 
 def test_scores_tell_the_labels_apart_on_other_rows():
     pack = draft()
-    constants = fit(pack, *rows_of(300, seed=1), "m").constants
+    constants = fit_drawn(pack, rows_of(300, seed=1), "m").constants
     rows, labels = rows_of(300, seed=2)
     results = [evaluate(pack, constants, [row], DecisionCall()) for row in rows]
     for id in ("anger", "money"):
@@ -126,7 +131,7 @@ def test_scores_tell_the_labels_apart_on_other_rows():
 
 def test_all_modes_decide_better_than_chance():
     pack = draft(categories__money__requires=[])
-    constants = fit(pack, *rows_of(300, seed=1), "m").constants
+    constants = fit_drawn(pack, rows_of(300, seed=1), "m").constants
     rows, labels = rows_of(300, seed=2)
     truth = [one["anger"] or one["money"] for one in labels]
     for mode in ("max", "per_category", "micro_layer"):
@@ -139,7 +144,7 @@ def test_all_modes_decide_better_than_chance():
 
 def test_the_layers_lock_is_that_of_the_exported_file():
     pack = draft()
-    constants = fit(pack, *rows_of(120), "m").constants
+    constants = fit_drawn(pack, rows_of(120), "m").constants
     assert constants.layer is not None and constants.layer.holds
     assert constants.layer.inputs == ("c:anger", "c:money", "r:refund")
     again, known = made(inlined(pack.body, constants))
@@ -151,7 +156,7 @@ def test_the_layers_lock_is_that_of_the_exported_file():
 
 def test_modes_that_the_pack_lacks_are_not_fitted():
     pack = draft(decision={"mode": "per_category"})
-    constants = fit(pack, *rows_of(60), "m").constants
+    constants = fit_drawn(pack, rows_of(60), "m").constants
     assert (constants.max_threshold, constants.layer, constants.proof) == (None, None, None)
 
 
@@ -175,7 +180,7 @@ def test_quantiles_are_of_the_normal_rows():
 
 
 def test_few_normal_rows_give_no_quantiles_and_a_note():
-    fitting = fit(draft(), *rows_of(60), "m")
+    fitting = fit_drawn(draft(), rows_of(60), "m")
     # Topic is the opposite of money here, so no row is without a label.
     assert all(one.quantiles is None for one in fitting.constants.categories.values())
     assert any("0 normal rows" in note for note in fitting.notes)
@@ -266,7 +271,7 @@ def test_thresholds_that_a_draft_writes_stay():
     body = {**pack.body, "categories": {**pack.body["categories"]}}
     body["categories"]["anger"] = {**body["categories"]["anger"], "threshold": 0.77}
     body["categories"]["money"] = {**body["categories"]["money"], "threshold": None}
-    constants = fit(replace(pack, body=body), *rows_of(120), "m").constants
+    constants = fit_drawn(replace(pack, body=body), rows_of(120), "m").constants
     assert constants.categories["anger"].threshold == 0.77
     assert constants.categories["money"].threshold is None
 
@@ -275,11 +280,11 @@ def test_the_packs_bands_hold_and_fitted_ones_go():
     plain = golden(bands={"decision": {"act": 0.9, "review": 0.6}})
     pack, constants = made(plain)
     pack = replace(pack, body=split(plain)[0])
-    fitting = fit(pack, *rows_of(60), constants.model)
+    fitting = fit_drawn(pack, rows_of(60), constants.model)
     assert fitting.constants.bands == constants.bands
     assert not any(note.startswith("bands") for note in fitting.notes)
     bare = replace(pack, body={k: v for k, v in pack.body.items() if k != "bands"})
-    fitting = fit(bare, *rows_of(60), constants.model)
+    fitting = fit_drawn(bare, rows_of(60), constants.model)
     assert fitting.constants.bands is None
     assert any(note.startswith("bands: those fitted") for note in fitting.notes)
 

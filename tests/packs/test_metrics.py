@@ -36,7 +36,8 @@ def test_error_is_hanleys_and_mcneils():
     a = 4 / 6
     q1, q2 = a / (2 - a), 2 * a * a / (1 + a)
     expected = sqrt((a * (1 - a) + (q1 - a * a) + 2 * (q2 - a * a)) / 6)
-    assert (found.value, found.error) == (pytest.approx(a), pytest.approx(expected))
+    assert found.value == pytest.approx(a)
+    assert found.error == pytest.approx(expected)
 
 
 def test_error_is_about_the_spread_over_fresh_samples():

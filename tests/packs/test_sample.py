@@ -20,7 +20,7 @@ def pack():
 @pytest.fixture
 def written(tmp_path):
     def write(text: str | bytes) -> Path:
-        path = tmp_path / "sample.csv"
+        path: Path = tmp_path / "sample.csv"
         path.write_bytes(text.encode() if isinstance(text, str) else text)
         return path
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -80,7 +80,7 @@ GOLDEN_LOGPROBS: Mapping[tuple[str, str | None], Sequence[float]] = {
 
 def golden(**changes: Any) -> dict[str, Any]:
     """A copy of the golden object; `changes` are paths with `__` for a dot: `reads__0__sd=2.5`."""
-    made = cast(dict[str, Any], deepcopy(dict(GOLDEN)))
+    made: dict[str, Any] = deepcopy(dict(GOLDEN))
     for path, value in changes.items():
         *way, last = path.split("__")
         place: Any = made

@@ -60,7 +60,12 @@ def save_constants(
     body = _body(data, name, constants)
     if body is None:
         return
-    edited = _edited(text, name, constants, body)
+    _check_names(constants, body, name)
+    try:
+        edited = _edited(text, name, constants, body)
+    except ValueError as error:
+        message = f"the constants of {constants.model} cannot be saved: {error}"
+        raise InvalidPack([PackFault(message, name)]) from None
     mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
     written = mark + edited.encode()
     _check(written, name, constants)
@@ -83,6 +88,20 @@ def _body(data: bytes, name: str, constants: Constants) -> Mapping[str, Any] | N
     if held is None or _numbers(held) != _numbers(constants):
         return pack.body
     return None if constants.proof in (None, held.proof) else pack.body
+
+
+def _check_names(constants: Constants, body: Mapping[str, Any], name: str) -> None:
+    for what, fitted, wanted in (
+        ("reads", constants.reads, [read["id"] for read in body["reads"]]),
+        ("categories", constants.categories, list(body["categories"])),
+    ):
+        wrong = sorted(set(fitted) ^ set(wanted))
+        if wrong:
+            message = (
+                f"the constants of {constants.model} and the pack differ in {what}: "
+                f"{', '.join(wrong[:5])}; fit again on this version of the pack"
+            )
+            raise InvalidPack([PackFault(message, name)])
 
 
 def _numbers(constants: Constants) -> tuple[Any, ...]:

@@ -21,6 +21,8 @@ _NUMBER = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?
 _SAFE = re.compile(r"[A-Za-z_](?:[A-Za-z0-9_./@+-]|[ ](?=[A-Za-z0-9_(./]))*")
 _WORDS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
 _NULLS = ("null", "~", "")
+# A line's end and a line of nothing or a comment below it.
+_COMMENT_LINE = re.compile(r"(?:\r\n|\r|\n)(?:( *)(#[^\r\n]*)|[ \t]*(?=[\r\n]))")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
@@ -146,6 +148,9 @@ class _Editor:
                 self.splices.append((at, at, "".join(self.newline + line for line in lines)))
                 return
         space = " " if start == end and self.text[start - 1 : start] == ":" else ""
+        if isinstance(node, Sequence) and not node.flow:
+            # Its entries may stand as far left as their key; what replaces them may not.
+            space = self.unit
         many_lines = self.newline in self.text.strip()
         self.splices.append(
             (start, end, space + self._inline(value, indent if many_lines else None))
@@ -179,14 +184,23 @@ class _Editor:
             self._add_flow(node, new, kept)
             return
         last = kept[-1][1]
-        lines = self._block_lines(Block(new), " " * (node.pairs[0][0].start.column - 1))
+        column = node.pairs[0][0].start.column
         at = last.end.index
         if last.end.column == 1:
+            # A text in lines ends where the next line begins; what is added begins on its own.
             at = self._end_of_block(last)
-            self.splices.append((at, at, "".join(line + self.newline for line in lines)))
-            return
-        at = _end_of_line(self.text, at)
+            at -= 2 if self.text[at - 2 : at] == "\r\n" else 1
+        at = self._behind_comments(_end_of_line(self.text, at), column - 1)
+        lines = self._block_lines(Block(new), " " * (column - 1))
         self.splices.append((at, at, "".join(self.newline + line for line in lines)))
+
+    def _behind_comments(self, at: int, indent: int) -> int:
+        """The end of the last comment below `at` that is indented like the mapping's keys."""
+        end = at
+        while (line := _COMMENT_LINE.match(self.text, end)) and not _is_shallow(line, indent):
+            end = line.end()
+            at = end if line[2] else at
+        return at
 
     def _add_flow(
         self, node: Mapping, new: dict[str, Any], kept: Series[tuple[Scalar, Node]]
@@ -253,6 +267,10 @@ class _Editor:
     def _text(self, text: str) -> str:
         plain = _SAFE.fullmatch(text) and text.lower() not in _WORDS and not self.is_json
         return text if plain else quoted(text)
+
+
+def _is_shallow(line: re.Match[str], indent: int) -> bool:
+    return bool(line[2]) and len(line[1]) < indent
 
 
 def _child(node: Node, step: str | int) -> Node | None:

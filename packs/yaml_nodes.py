@@ -6,6 +6,7 @@ parser (YAML 1.2); the nodes are made here, without recursion. Does not know wha
 """
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Sequence as Series
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeAlias
@@ -32,7 +33,7 @@ from spinf_serve.packs.yaml_sentences import (
     sentence,
 )
 
-YAML_LIMIT_BYTES = 1 << 20
+YAML_LIMIT_BYTES = 512 << 10
 JSON_LIMIT_BYTES = 16 << 20
 NESTING_LIMIT = 32
 NODE_LIMIT = 20_000
@@ -113,7 +114,7 @@ def source_text(data: bytes, name: str) -> str:
     """A file's text without its byte order mark; line ends as they are.
 
     Raises:
-        InvalidPack: over 1 MiB (16 MiB when `name` ends in `.json`), or not UTF-8.
+        InvalidPack: over 512 KiB (16 MiB when `name` ends in `.json`), or not UTF-8.
     """
     is_json = name.lower().endswith(".json")
     limit = JSON_LIMIT_BYTES if is_json else YAML_LIMIT_BYTES
@@ -125,10 +126,11 @@ def source_text(data: bytes, name: str) -> str:
         )
     if data.startswith((b"\xff\xfe", b"\xfe\xff")) or (b"\x00" in data[:4] and len(data) > 1):
         raise _invalid("the file is UTF-16 or UTF-32; save it as UTF-8", name)
+    data = data.removeprefix(BOM_UTF8)
     try:
-        return data.decode("utf-8-sig")
+        return data.decode()
     except UnicodeDecodeError as error:
-        before = data[: error.start].decode("utf-8-sig")
+        before = data[: error.start].decode()
         raise _invalid(
             f"byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8",
             name,

@@ -64,15 +64,17 @@ def quoted(text: str) -> str:
     """The text in double quotes, as both YAML and JSON read it back."""
     plain = json.dumps(text, ensure_ascii=False)
     # JSON lets these stand, YAML does not.
-    return re.sub("[\x7f-\x9f\u2028\u2029\ufeff]", lambda one: f"\\u{ord(one.group()):04x}", plain)
+    return re.sub(
+        "[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda one: f"\\u{ord(one.group()):04x}", plain
+    )
 
 
 def quoted_rest(text: str, index: int, bracket: int | None) -> str:
     """In double quotes what stands from `index` on, to the end of the line or bracketed entry.
 
-    `bracket` is the innermost open bracket's offset. A text that begins with it is meant whole.
+    `bracket` is the innermost open bracket's offset. A text that begins with a brace is meant whole.
     """
-    if bracket is not None and index == bracket + 1:
+    if bracket is not None and index == bracket + 1 and text[bracket] == "{":
         index, bracket = bracket, None
     rest = _COMMENT.sub("", text[index : _end_of_line(text, index)])
     if bracket is not None:

@@ -206,6 +206,13 @@ def _reads(asked: _Asked) -> list[tuple[Path, dict[str, Any]]]:
     if shape is None:
         return []
     values = _values_of_f(asked.query)
+    if values == []:
+        notes(
+            (*path, "category"),
+            "the question has combinations but no placeholder `F`; a read is addressed by the value "
+            "of `F`: rename the placeholder",
+        )
+        return []
     if isinstance(category, str):
         origin = (*path, "category")
         if values is None:
@@ -240,6 +247,9 @@ def _shape(asked: _Asked) -> dict[str, Any] | None:
                 "`sign: -1` the second",
             )
             return None
+        if sign not in (None, 1, -1):
+            notes((*path, "sign"), f"is {sign}; write 1 or -1")
+            return None
         return {"kind": "pair", "sign": sign}
     if sign is not None:
         notes((*path, "sign"), f"is for two options and the question has {len(options)}; remove it")
@@ -257,7 +267,16 @@ def _shape(asked: _Asked) -> dict[str, Any] | None:
             notes((*path, "unsafe", index), _no_option(option, options))
         else:
             indexes.append(found)
-    return {"kind": "set", "unsafe": indexes} if len(indexes) == len(unsafe) else None
+    if len(indexes) < len(unsafe):
+        return None
+    if len(set(indexes)) < len(indexes) or not 0 < len(indexes) < len(options):
+        notes(
+            (*path, "unsafe"),
+            f"lists {len(indexes)} of {len(options)} options; name at least one, none twice and "
+            "not all",
+        )
+        return None
+    return {"kind": "set", "unsafe": indexes}
 
 
 def _reads_by_option(

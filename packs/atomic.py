@@ -1,7 +1,7 @@
 """Writes a file beside its place and renames it, so that a reader sees the old one or the new one."""
 
 import os
-import tempfile
+import secrets
 from pathlib import Path
 
 
@@ -11,25 +11,16 @@ def write_beside(path: Path, data: bytes) -> None:
     Raises `OSError`, after which the file is as it was.
     """
     path = path.resolve()
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    beside = Path(name)
+    # A short name of its own: one made from the file's could be too long.
+    beside = path.with_name(f".{secrets.token_hex(8)}.part")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with beside.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        beside.chmod(_mode(path))
+        if path.exists():
+            beside.chmod(path.stat().st_mode & 0o777)
         beside.replace(path)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
-
-
-def _mode(path: Path) -> int:
-    """The file's own mode; for a new one that of a plain new file under this umask."""
-    try:
-        return path.stat().st_mode & 0o777
-    except FileNotFoundError:
-        mask = os.umask(0o077)
-        os.umask(mask)
-        return 0o666 & ~mask

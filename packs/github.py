@@ -8,7 +8,7 @@ import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -210,7 +210,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 def _limited_until(error: urllib.error.HTTPError) -> str | None:
     """When GitHub takes calls again, if it counts them; None when that is not the reason."""
-    headers: Mapping[str, str] = error.headers
+    headers = error.headers
     wait = headers.get("Retry-After", "")
     if error.code == HTTPStatus.TOO_MANY_REQUESTS or wait:
         return f"for {wait} s" if wait.isdigit() else "for a while"

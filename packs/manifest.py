@@ -317,10 +317,7 @@ def listing_faults(
         ("media", sorted(pack.media), sorted(version.media)),
     ]
     if version.models:
-        folded = (
-            sorted(one.casefold() for one in names) for names in (models_of(pack), version.models)
-        )
-        said.append(("model", *folded))
+        said.append(("model", _folded(models_of(pack)), _folded(version.models)))
     if version.parameters is not None:
         said.append(("parameters", sorted(pack.parameters), sorted(version.parameters)))
     faults += [
@@ -329,6 +326,10 @@ def listing_faults(
         if found != expected
     ]
     return faults
+
+
+def _folded(models: Sequence[str]) -> list[str]:
+    return sorted(model.casefold() for model in models)
 
 
 def _shown(value: object) -> str:

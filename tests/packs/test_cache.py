@@ -1,3 +1,4 @@
+import hashlib
 import json
 import subprocess
 import sys
@@ -102,7 +103,7 @@ def test_an_entry_of_another_pack_is_not_believed(reading, said, tmp_path, chang
     entry = entries(tmp_path)[0]
     body = json.loads(entry.read_bytes().split(b"\n", 1)[1])
     changed = json.dumps(changed(body)).encode()
-    entry.write_bytes(cache_module.hashlib.sha256(changed).hexdigest().encode() + b"\n" + changed)
+    entry.write_bytes(hashlib.sha256(changed).hexdigest().encode() + b"\n" + changed)
     pack, parsed = reading()
     assert parsed and pack == read_pack(YAML, "a.yaml")
     assert "damaged" in said[0]

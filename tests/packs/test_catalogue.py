@@ -13,23 +13,28 @@ from tests.support.github_stand_in import COMMIT, Repository, archive, github_st
 from tests.support.pack_files import folder_of, json_pack, yaml_pack
 
 
-@pytest.fixture
-def loading(tmp_path):
+class Loading:
     """Loads a catalogue; `said` holds the lines of the last one."""
 
-    def load(*sources, official=None, **more):
-        load.said = []
+    def __init__(self, cache):
+        self.cache = cache
+        self.said: list[str] = []
+
+    def __call__(self, *sources, official=None, strict=True, **access):
+        self.said = []
         return load_catalogue(
             [str(source) for source in sources],
             official=None if official is None else str(official),
-            access=Access(tmp_path / "cache", **more.pop("access", {})),
-            say=load.said.append,
+            access=Access(self.cache, **access),
+            say=self.said.append,
+            strict=strict,
             read=read_pack,
-            **more,
         )
 
-    load.said = []
-    return load
+
+@pytest.fixture
+def loading(tmp_path):
+    return Loading(tmp_path / "cache")
 
 
 def packs(root, *ids, suffix=""):
@@ -209,7 +214,7 @@ def test_a_repository_is_a_source(loading, tmp_path):
         server.repositories["owner/repo"] = Repository(
             {COMMIT: archive({"a.yaml": yaml_pack("demo/a")})}, tags={"v1": COMMIT}
         )
-        catalogue = loading("github:owner/repo@v1", access={"api": server.url})
+        catalogue = loading("github:owner/repo@v1", api=server.url)
     assert catalogue.sources == ("owner/repo@v1",)
     assert catalogue.get("demo/a").id == "demo/a"
     # A commit's files never change, so nobody looks at them again.
@@ -232,7 +237,7 @@ def test_a_refresh_tells_what_changed_and_leaves_the_old_catalogue_alone(loading
     write(folder / "demo-a.yaml", yaml_pack("demo/a", question="Glad?"))
     write(folder / "c.yaml", yaml_pack("demo/c"))
     (folder / "demo-b.yaml").unlink()
-    said = []
+    said: list[str] = []
     second = first.refreshed(said.append).refreshed(said.append)
     assert sorted(said) == [
         "pack demo/a@1.0.0: its file changed, the new one is served",
@@ -248,7 +253,7 @@ def test_a_bad_change_is_said_once_and_leaves_what_was_served(loading, tmp_path)
     folder = packs(tmp_path / "p", "demo/a")
     first = loading(folder)
     write(folder / "demo-a.yaml", yaml_pack("demo/a") + "strange: 1\n")
-    said = []
+    said: list[str] = []
     second = first.refreshed(said.append)
     assert second.entries == first.entries
     assert len(second.faults) == 1 and "demo-a.yaml:13" in second.faults[0]
@@ -265,7 +270,7 @@ def test_sources_that_come_to_contradict_each_other_stay_as_they_were(loading, t
     first = loading(one, two)
     write(two / "c.yaml", yaml_pack("demo/a", "2.0.0"))
     write(two / "demo-b.yaml", yaml_pack("demo/b", "2.0.0"))
-    said = []
+    said: list[str] = []
     second = first.refreshed(said.append)
     assert second.entries == first.entries
     assert "demo/a comes from" in second.faults[0] and "demo/a comes from" in said[0]

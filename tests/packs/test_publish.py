@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from spinf_serve.packs.atomic import write_beside
 from spinf_serve.packs.catalogue import load_catalogue
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.faults import InvalidPack
@@ -138,20 +139,14 @@ def test_two_packs_of_a_folder_do_not_meet(tmp_path):
 def test_what_else_stands_in_the_listing_stays(folder):
     file = folder / "mood" / "pack.yaml"
     soon = {"version": "1.0.0", "file": "soon.yaml", "status": "coming_soon", "note": "almost"}
-    body = {
-        "format": 1,
-        "namespace": "demo",
-        "homepage": "https://example.org",
-        "packs": [
-            {"id": "demo/other", "name": "Other", "versions": [soon]},
-            {"id": "demo/mood", "name": "Old", "readme": "r.md", "versions": [soon]},
-        ],
-    }
+    other = {"id": "demo/other", "name": "Other", "versions": [soon]}
+    mood = {"id": "demo/mood", "name": "Old", "readme": "r.md", "versions": [soon]}
+    body = {"format": 1, "namespace": "demo", "homepage": "here", "packs": [other, mood]}
     (folder / "prompt-packs.json").write_text(json.dumps(body))
     publish(file, read=read_pack)
     found = listing(folder)
-    assert found["homepage"] == "https://example.org"
-    assert found["packs"][0] == body["packs"][0]
+    assert found["homepage"] == "here"
+    assert found["packs"][0] == other
     assert (found["packs"][1]["readme"], found["packs"][1]["name"]) == ("r.md", "Mood")
     assert [one["status"] for one in found["packs"][1]["versions"]] == ["available"]
 
@@ -159,8 +154,8 @@ def test_what_else_stands_in_the_listing_stays(folder):
 def test_older_versions_keep_their_media_and_parameters(tmp_path):
     file = folder_of(tmp_path, {"mood.json": json_pack()}) / "mood.json"
     publish(file, read=read_pack)
-    more = {"media": ["text", "image"], "parameters": {"shop": {"required": False}}}
-    file.write_text(json_pack(version="2.0.0", **more))
+    shop = {"shop": {"required": False}}
+    file.write_text(json_pack(version="2.0.0", media=["text", "image"], parameters=shop))
     publish(file, read=read_pack)
     pack = listing(tmp_path)["packs"][0]
     assert (pack["media"], pack["parameters"]) == (["text", "image"], ["shop"])
@@ -172,20 +167,17 @@ def test_older_versions_keep_their_media_and_parameters(tmp_path):
 def test_a_publication_that_breaks_off_is_finished_by_doing_it_again(
     folder, monkeypatch, broken_at
 ):
-    from spinf_serve.packs import publish as module
-
     file = folder / "mood" / "pack.yaml"
     publish(file, read=read_pack, root=folder)
     file.write_text(yaml_pack(question="Glad?"))
-    real = module.write_beside
 
     def failing(path, data):
         if path.name == broken_at:
             raise OSError(28, "No space left on device", str(path))
-        real(path, data)
+        write_beside(path, data)
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "write_beside", failing)
+        patch.setattr("spinf_serve.packs.publish.write_beside", failing)
         with pytest.raises(Unusable, match="No space left on device; nothing is published"):
             publish(file, read=read_pack, bump="patch")
     assert served(folder) == {"1.0.0": "mood/versions/1.0.0.yaml"}

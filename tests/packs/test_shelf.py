@@ -219,7 +219,8 @@ def test_a_change_within_one_tick_of_the_clock_is_seen(tmp_path):
     files = {"a.yaml": first.files["a.yaml"]}
     found = {"a.yaml": signature}
     again = shelf_module._files(first.opened, found, files, read_pack, time.time_ns())
-    assert again["a.yaml"].pack.digest == hashlib.sha256(path.read_bytes()).hexdigest()
+    pack = again["a.yaml"].pack
+    assert pack is not None and pack.digest == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def test_a_fresh_file_is_read_again_until_its_time_is_past(tmp_path):

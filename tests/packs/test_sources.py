@@ -30,6 +30,18 @@ from tests.support.github_stand_in import file_member as member
 FILES = {"packs/a.json": "one", "readme.md": "two"}
 
 
+class Opening:
+    """Opens a source; `said` holds the lines of the last one."""
+
+    def __init__(self, settings):
+        self.settings = settings
+        self.said: list[str] = []
+
+    def __call__(self, spec, **access):
+        self.said = []
+        return open_source(spec, Access(**{**self.settings, **access}), self.said.append)
+
+
 @pytest.fixture(scope="module")
 def server():
     with github_stand_in() as running:
@@ -50,15 +62,7 @@ def github(server):
 
 @pytest.fixture
 def opening(github, tmp_path):
-    """Opens a source; `said` holds the lines of the last one."""
-
-    def open_it(spec, **access):
-        open_it.said = []
-        settings = {"cache": tmp_path / "cache", "api": github.url, "seconds": 5.0, **access}
-        return open_source(spec, Access(**settings), open_it.said.append)
-
-    open_it.said = []
-    return open_it
+    return Opening({"cache": tmp_path / "cache", "api": github.url, "seconds": 5.0})
 
 
 def names(folder: Path) -> set[str]:

@@ -56,7 +56,7 @@ def build(file: Mapping[str, Any], digest: str, notes: Notes) -> Pack | None:
     if notes.found or notes.broken:
         return None
     scoring = file["scoring"]
-    on_long = file.get("on_long") or "refuse"
+    on_long: Any = file.get("on_long", "refuse")
     return Pack(
         id=file["pack"],
         version=file["version"],
@@ -76,7 +76,7 @@ def build(file: Mapping[str, Any], digest: str, notes: Notes) -> Pack | None:
         decision=decision,
         modes=modes,
         route=route,
-        on_long=on_long if isinstance(on_long, str) else on_long["chunk"],
+        on_long=on_long["chunk"] if isinstance(on_long, Mapping) else on_long,
         fitted=fitted,
         body=split(file)[0],
         digest=digest,

@@ -162,12 +162,16 @@ def _constants(block: _Block, bands: Bands | None, frame: _Frame) -> Constants |
         given = block.numbers["reads"].get(read.id)
         if given is not None:
             options = len(frame.questions[read.query].options)
-            reads[read.id] = _read_fit(read, given, options, block, notes)
+            fit = _read_fit(read, given, options, block, notes)
+            if fit is not None:
+                reads[read.id] = fit
     categories = {}
     for name in frame.categories:
         given = block.numbers["categories"].get(name)
         if given is not None:
-            categories[name] = _category_fit(name, given, block, notes)
+            mapped = _category_fit(name, given, block, notes)
+            if mapped is not None:
+                categories[name] = mapped
     threshold = _max_threshold(block, frame)
     if block.numbers.get("bands") is not None:
         bands = read_bands(block.numbers["bands"], block.at("bands"), frame.categories, notes)
@@ -199,7 +203,7 @@ def _check_complete(
 
 def _read_fit(
     read: Read, given: Mapping[str, Any], options: int, block: _Block, notes: Notes
-) -> ReadFit:
+) -> ReadFit | None:
     mean, sd, mu = given.get("mean"), given.get("sd"), given.get("mu")
     path = block.at("reads", read.id)
     for key, value in (("mean", mean), ("sd", sd)):
@@ -207,27 +211,25 @@ def _read_fit(
             notes(path, f"`{key}` of the read {read.id!r} is missing; {block.remedy}")
     if sd is not None and sd <= 0:
         notes((*path, "sd"), f"is {sd}; a standard deviation is above 0")
-    wanted = {"pair": None, "option": "a number"}.get(
-        read.kind, f"a list of {options} numbers, one for each option"
-    )
-    if mu is None and wanted is not None:
-        notes(path, f"`mu` of the read {read.id!r} is missing: {wanted}; {block.remedy}")
-    elif mu is not None:
-        length = len(mu) if isinstance(mu, list) else 0
-        right = {"pair": False, "option": not isinstance(mu, list)}.get(
-            read.kind, length == options
-        )
-        if not right:
-            what = f"has {length} numbers" if length else "is a number"
-            notes(
-                (*path, "mu"),
-                f"{what}; a read of kind `{read.kind}` has {wanted or 'no mu, remove it'}",
-            )
-    listed_mu = mu if isinstance(mu, list) else [] if mu is None else [mu]
-    return ReadFit(mean, sd, tuple(listed_mu))  # type: ignore[arg-type]
+    # How many numbers `mu` has; 0 stands for a number that is in no list.
+    length = {"pair": None, "option": 0}.get(read.kind, options)
+    wanted = f"a list of {length} numbers, one for each option" if length else "a number"
+    if mu is None:
+        if length is not None:
+            notes(path, f"`mu` of the read {read.id!r} is missing: {wanted}; {block.remedy}")
+    elif length is None:
+        notes((*path, "mu"), "a read of kind `pair` has no mu; remove it")
+    elif length != (len(mu) if isinstance(mu, list) else 0):
+        what = f"has {len(mu)} numbers" if isinstance(mu, list) else "is a number"
+        notes((*path, "mu"), f"{what}; a read of kind `{read.kind}` has {wanted}")
+    if mean is None or sd is None:
+        return None
+    return ReadFit(mean, sd, tuple(mu) if isinstance(mu, list) else () if mu is None else (mu,))
 
 
-def _category_fit(name: str, given: Mapping[str, Any], block: _Block, notes: Notes) -> CategoryFit:
+def _category_fit(
+    name: str, given: Mapping[str, Any], block: _Block, notes: Notes
+) -> CategoryFit | None:
     path = block.at("categories", name)
     platt = given.get("platt")
     if platt is None:
@@ -245,13 +247,10 @@ def _category_fit(name: str, given: Mapping[str, Any], block: _Block, notes: Not
     quantiles = given.get("normal_quantiles")
     if quantiles is not None:
         _check_quantiles(quantiles, (*path, "normal_quantiles"), notes)
-    return CategoryFit(
-        tuple(platt or ()),  # type: ignore[arg-type]
-        threshold,
-        None
-        if quantiles is None
-        else Quantiles(tuple(quantiles["levels"]), tuple(quantiles["values"])),
-    )
+        quantiles = Quantiles(tuple(quantiles["levels"]), tuple(quantiles["values"]))
+    if platt is None or len(platt) != 2:
+        return None
+    return CategoryFit((platt[0], platt[1]), threshold, quantiles)
 
 
 def _check_quantiles(quantiles: Mapping[str, Sequence[float]], path: Path, notes: Notes) -> None:

@@ -125,7 +125,7 @@ def test_a_grid_makes_every_combination_the_last_name_fastest():
     assert query["combinations"] == "all" and "for" not in query
 
 
-def shown(pack) -> list[tuple]:
+def shown(pack) -> list[tuple[object, ...]]:
     return [
         (read.id, read.query, read.value, read.kind, read.category, read.sign, read.unsafe)
         for read in pack.reads

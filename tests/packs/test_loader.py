@@ -325,7 +325,7 @@ def test_a_category_s_own_threshold_holds_where_a_model_has_none():
         ("mood: {mean: 0.5", "mod: {mean: 0.5", "demo/one.reads.mod: the pack has no read 'mod'"),
         ("mean: 0.5, ", "", "fitted.demo/one.reads.mood: `mean` is missing"),
         ("sd: 1.5", "sd: 0", "demo/one.reads.mood.sd: is 0; a standard deviation is above 0"),
-        ("sd: 1.5", "sd: 1.5, mu: 1", "mood.mu: is a number; a read of kind `pair` has no mu"),
+        ("sd: 1.5", "sd: 1.5, mu: 1", "mood.mu: a read of kind `pair` has no mu"),
         ("[1.0, -0.5]", "[1.0]", "anger.platt: has 1 numbers; write two"),
         ("threshold: 0.4", "threshold: 1.4", "anger.threshold: is 1.4; write a number between"),
         ("demo/two:", "DEMO/one:", "a second set of numbers for the model 'DEMO/one'"),

@@ -4,6 +4,7 @@ import json
 from copy import deepcopy
 from dataclasses import replace
 from textwrap import dedent
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from spinf_serve.packs.build_fitted import read_bands
 from spinf_serve.packs.loader import read_pack
 from spinf_serve.packs.notes import Notes
+from spinf_serve.packs.pack import Category
 from spinf_serve.packs.plain import bands_block, block_of, canonical, inlined, lock_of, plain, split
 from tests.support.packs import GOLDEN
 
@@ -90,14 +92,14 @@ AUTHORED = dedent(
 )
 
 
-def authored(mode: str, models: dict[str, dict] | None = None):
+def authored(mode: str, models: dict[str, Any] | None = None):
     text = AUTHORED.replace("MODE", mode)
     if models is not None:
         text += f"fitted: {json.dumps(models)}\n"
     return read_pack(text.encode(), "p.yaml")
 
 
-def block() -> dict:
+def block() -> dict[str, Any]:
     return {
         "reads": {
             "q": {"mean": 0.5, "sd": 1.5},
@@ -141,7 +143,8 @@ def test_a_block_is_written_as_it_was_read():
     assert block_of(pack.fitted["one"], pack.body) == block()
     assert block_of(pack.fitted["two"], pack.body) == two
     bands = {"decision": {"act": 0.8, "review": 0.1}, "categories": {"x": {"act": 1, "review": 0}}}
-    assert bands_block(read_bands(bands, (), {"x": None}, Notes())) == bands
+    read = read_bands(bands, (), {"x": Category("x")}, Notes())
+    assert read is not None and bands_block(read) == bands
 
 
 def test_a_layer_s_lock_in_yaml_holds_in_the_plain_form_too():
@@ -186,9 +189,10 @@ NUMBERS = st.one_of(
 
 
 @st.composite
-def author_packs(draw) -> dict:
+def author_packs(draw) -> dict[str, Any]:
     """A pack in the author's form, with its numbers for zero to two models."""
-    queries, reads = [], {}
+    queries: list[dict[str, Any]] = []
+    reads: dict[str, int] = {}
     for number in range(draw(st.integers(1, 4))):
         options = draw(st.lists(WORDS, min_size=2, max_size=4, unique_by=str.casefold))
         query = {"id": f"q{number}", "template": "\nIt is{?}", "options": options}

@@ -40,6 +40,12 @@ def test_counts_for_the_cut_as_it_is_written():
     assert best_cut(scores, holds, lambda cut: round(cut, 3)) is None
 
 
+def test_a_row_at_the_cut_is_taken_to_hold():
+    scores = np.array([0.4, 0.5])
+    # As written the cut falls on the score of the row that holds.
+    assert best_cut(scores, np.array([False, True]), lambda cut: 0.5) == 0.5
+
+
 @given(
     st.lists(
         st.tuples(st.sampled_from([0.1, 0.2, 0.3, 0.55, 0.6, 0.9]), st.booleans()),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spinf_serve.packs.cuts import best_cut
 from spinf_serve.packs.decision import DecisionCall
 from spinf_serve.packs.evaluate import evaluate
 from spinf_serve.packs.fit import LEAST_SD, LEVELS, Fitting, fit, rounded
@@ -197,6 +198,10 @@ def test_unknown_labels_take_no_part():
     slope, shift = more.categories["anger"].platt
     assert slope == pytest.approx(alone.categories["anger"].platt[0], rel=0.1)
     assert guessed.categories["anger"].platt != (slope, shift)
+    # A threshold lies between two scores of labelled rows.
+    scores = [evaluate(pack, more, [row], DecisionCall()).categories["anger"].score for row in rows]
+    holds = np.array([one["anger"] for one in labels])
+    assert more.categories["anger"].threshold == best_cut(np.array(scores), holds, rounded)
 
 
 def test_reads_that_run_against_the_labels_are_held_flat_with_a_note():
@@ -257,11 +262,11 @@ def test_a_category_that_only_reports_stays_so():
     pack, constants = made(plain)
     pack = replace(pack, body=split(plain)[0])
     rows, labels = rows_of(120)
-    for one in labels:
-        one["topic"] = one["anger"]
     again = fit(pack, rows, labels, constants.model).constants
     assert again.categories["topic"].threshold is None
     assert again.categories["anger"].threshold not in (None, 0.5)
+    # The rows would tell topic apart well.
+    assert again.categories["topic"].platt[0] > 1
     elsewhere = fit(pack, rows, labels, "another/model").constants
     assert elsewhere.categories["topic"].threshold is None
 

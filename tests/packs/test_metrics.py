@@ -115,6 +115,10 @@ def test_verdict_is_judged_on_what_decides():
     assert (flags.auc, flags.hit, flags.wrong, flags.precision) == (None, 0.5, 0, 1)
     only = DecisionCall(mode="per_category", thresholds={"money": None})
     assert judge(pack, constants, answers, labels, only).verdict.positives == 1
+    # One that is known to hold is enough; one that is not known is too little to be safe.
+    unknown = [{"anger": None, "money": True}, {"anger": None, "money": False}, labels[1]]
+    found = judge(pack, constants, answers, unknown).verdict
+    assert (found.positives, found.negatives) == (1, 1)
     none = DecisionCall(thresholds=dict.fromkeys(pack.categories))
     assert judge(pack, constants, answers, labels, none).verdict.positives == 0
 
@@ -123,8 +127,10 @@ def test_routes_are_judged_where_one_target_is_known():
     pack, constants = made(golden())
     answers, labels = rows()
     routed = replace(pack, route=Route(("anger", "money", "topic")))
+    # Anger does not lead in row 3, but what else holds there is not known.
+    labels[2] = {"anger": True, "money": False, "topic": None}
     found = judge(routed, constants, answers, labels)
-    # Row 1 has two targets and row 3 an unknown one; row 2 is topic, and topic leads there.
+    # Row 1 has two targets; row 2 is topic, and topic leads there.
     assert (found.routed, found.abstained) == (1, 0)
     shy = replace(pack, route=Route(("anger", "money", "topic"), minimum=0.99))
     assert judge(shy, constants, answers, labels).abstained == 1

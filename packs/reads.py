@@ -84,11 +84,35 @@ def read_value(read: Read, mu: Sequence[float], p: NDArray[np.float64]) -> float
         mu: usual log shares, as in `ReadFit.mu`; empty for `pair`.
         p: probabilities of the question's options, [K].
     """
-    if read.kind == "pair":
-        first, second = (max(value, LEAST_P) for value in p.tolist())
-        share = min(max(first / (first + second), LEAST_SHARE), 1 - LEAST_SHARE)
-        return read.sign * log(share / (1 - share))
-    logs = log_shares(p)
+    return _pair(read, p) if read.kind == "pair" else _contrast(read, mu, log_shares(p))
+
+
+def read_z(pack: Pack, constants: Constants, answers: Vectors) -> dict[str, float]:
+    """Read id -> z = (value - mean) / sd, in the order of the pack's reads."""
+    z = {}
+    # Many reads of a pack look at the same answer, each at another option.
+    logs: dict[tuple[str, str | None], list[float]] = {}
+    for read in pack.reads:
+        fitted = constants.reads[read.id]
+        key = (read.query, read.value)
+        if read.kind == "pair":
+            value = _pair(read, answers[key])
+        else:
+            if key not in logs:
+                logs[key] = log_shares(answers[key])
+            value = _contrast(read, fitted.mu, logs[key])
+        z[read.id] = (value - fitted.mean) / fitted.sd
+    return z
+
+
+def _pair(read: Read, p: NDArray[np.float64]) -> float:
+    first, second = (max(value, LEAST_P) for value in p.tolist())
+    share = min(max(first / (first + second), LEAST_SHARE), 1 - LEAST_SHARE)
+    return read.sign * log(share / (1 - share))
+
+
+def _contrast(read: Read, mu: Sequence[float], logs: Sequence[float]) -> float:
+    """The other kinds, from log shares, [K]."""
     if read.kind == "option":
         if read.option is None:
             raise AssertionError(f"read {read.id} is of kind option and names none")
@@ -99,16 +123,6 @@ def read_value(read: Read, mu: Sequence[float], p: NDArray[np.float64]) -> float
     return _log_sum([above[index] for index in read.unsafe]) - _log_sum(
         [value for index, value in enumerate(above) if index not in read.unsafe]
     )
-
-
-def read_z(pack: Pack, constants: Constants, answers: Vectors) -> dict[str, float]:
-    """Read id -> z = (value - mean) / sd, in the order of the pack's reads."""
-    z = {}
-    for read in pack.reads:
-        fitted = constants.reads[read.id]
-        value = read_value(read, fitted.mu, answers[read.query, read.value])
-        z[read.id] = (value - fitted.mean) / fitted.sd
-    return z
 
 
 def _log_sum(logs: Sequence[float]) -> float:

@@ -83,7 +83,12 @@ def test_the_code_stamp_follows_the_code(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "damage",
-    [lambda data: data[:-1], lambda data: b"", lambda data: data[:80] + b"\xff" + data[81:]],
+    [
+        lambda data: data[:-1],
+        lambda data: b"",
+        lambda data: data.replace(b"Mood", b"Nood"),
+        lambda data: data[:80] + b"\xff" + data[81:],
+    ],
 )
 def test_a_damaged_entry_is_made_anew_and_said(reading, said, tmp_path, damage):
     reading()

@@ -98,15 +98,20 @@ def test_a_file_that_means_to_be_a_pack_and_is_none_is_a_fault(tmp_path, name, t
 
 
 def test_links_lead_to_packs_once_and_not_in_circles(tmp_path):
-    folder = folder_of(tmp_path / "packs", {"real/a.yaml": yaml_pack()})
+    folder = folder_of(
+        tmp_path / "packs", {"real/a.yaml": yaml_pack(), "top.yaml": yaml_pack("demo/top")}
+    )
     outside = folder_of(tmp_path / "outside", {"b.yaml": yaml_pack("demo/b")})
     (folder / "loop").symlink_to(folder)
     (folder / "again").symlink_to(folder / "real" / "..")
     (folder / "other").symlink_to(outside)
     (folder / "nowhere.yaml").symlink_to(tmp_path / "nothing")
-    assert offered(shelf_of(folder)) == {
+    shelf = shelf_of(folder)
+    assert len(shelf.offers) == 3
+    assert offered(shelf) == {
         "demo/mood@1.0.0": "real/a.yaml",
         "demo/b@1.0.0": "other/b.yaml",
+        "demo/top@1.0.0": "top.yaml",
     }
 
 

@@ -45,12 +45,7 @@ def cpu_fingerprint(weights_digest: str, dtype: str, cpu_capability: str) -> Fin
         dtype: compute dtype.
         cpu_capability: instruction set that torch uses, as torch names it.
     """
-    model_facts = {
-        "weights": weights_digest,
-        "dtype": dtype,
-        "scheme": "none",
-        "numerics": str(NUMERICS_VERSION),
-    }
+    model_facts = _model_facts(weights_digest, dtype)
     machine_facts = {
         "backend": "cpu",
         "capability": cpu_capability,
@@ -63,6 +58,11 @@ def cpu_fingerprint(weights_digest: str, dtype: str, cpu_capability: str) -> Fin
     return Fingerprint(model=model, bits=_digest(facts), facts=facts)
 
 
+def model_digest(weights_digest: str, dtype: str) -> str:
+    """`Fingerprint.model` of a model that is not opened; arguments as for `cpu_fingerprint`."""
+    return _digest(_model_facts(weights_digest, dtype))
+
+
 def difference(a: Fingerprint, b: Fingerprint) -> list[str]:
     """Lines that say in which facts two fingerprints differ; empty when their bits are equal."""
     names = sorted(a.facts.keys() | b.facts.keys())
@@ -71,6 +71,15 @@ def difference(a: Fingerprint, b: Fingerprint) -> list[str]:
         for name in names
         if a.facts.get(name) != b.facts.get(name)
     ]
+
+
+def _model_facts(weights_digest: str, dtype: str) -> dict[str, str]:
+    return {
+        "weights": weights_digest,
+        "dtype": dtype,
+        "scheme": "none",
+        "numerics": str(NUMERICS_VERSION),
+    }
 
 
 def _digest(facts: Mapping[str, str]) -> str:

@@ -1,6 +1,6 @@
 """Digests change with what moves a score, and a difference is named."""
 
-from spinf_serve.engine.fingerprint import cpu_fingerprint, difference
+from spinf_serve.engine.fingerprint import cpu_fingerprint, difference, model_digest
 
 
 def test_the_machine_moves_the_bits_and_not_the_model():
@@ -27,3 +27,7 @@ def test_equal_facts_give_equal_digests_of_64_digits_and_a_short_form():
     assert difference(one, again) == []
     assert len(one.model) == len(one.bits) == 64
     assert one.short == "fp_" + one.bits[:10]
+
+
+def test_the_models_digest_is_known_without_opening_it():
+    assert model_digest("a" * 64, "bfloat16") == cpu_fingerprint("a" * 64, "bfloat16", "AVX2").model

@@ -312,21 +312,19 @@ def test_readers_never_see_half_a_change(loading, tmp_path):
 
 def test_official_packs_load_within_300_ms_in_a_fresh_process(tmp_path, root):
     code = (
-        "import time\n"
-        "start = time.perf_counter()\n"
-        "import sys, pathlib\n"
+        "import sys, pathlib, time\n"
         "from spinf_serve.packs.catalogue import load_catalogue, official_folder\n"
         "from spinf_serve.packs.sources import Access\n"
         "official, access = str(official_folder()), Access(pathlib.Path(sys.argv[1]))\n"
         "found = load_catalogue([], official=official, access=access, say=print)\n"
-        "took = time.perf_counter() - start\n"
-        "print(took, sum(len(found.get(entry.id).questions) for entry in found.entries))\n"
+        "print(time.process_time(), sum(len(found.get(entry.id).questions) for entry in found.entries))\n"
     )
     command = [sys.executable, "-W", "error", "-c", code, str(tmp_path)]
     runs = [
         subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.split()
         for _ in range(4)
     ]
-    # The first one fills the cache.
+    # Seconds of the processor, which other tests do not move, from the start of Python on. The
+    # first run fills the cache.
     assert min(float(took) for took, _ in runs[1:]) < 0.3
     assert min(int(questions) for _, questions in runs) > 100

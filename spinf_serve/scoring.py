@@ -5,6 +5,7 @@ Fills recordings (`spinf_serve.packs.recording`). Fits nothing and judges nothin
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from spinf_serve.engine.work import Work
@@ -76,6 +77,8 @@ def score_rows(
     recording: Recording,
     say: Callable[[str], None],
     save: Callable[[Recording], None] | None = None,
+    *,
+    floors: bool = True,
 ) -> int:
     """Ask the pack's questions of every row, as far as the recording does not hold the answers.
 
@@ -85,15 +88,17 @@ def score_rows(
         say: gets a line now and then: rows done, rate, time left.
         save: keeps the recording; called about every `SAVE_SECONDS` and at the end, also of a run
             that is broken off, when there is something new.
+        floors: whether the recording is to hold floors; a server does not tell their logprobs.
 
     Returns:
         How many rows were asked. Raises `Unusable` when a row or question is refused, with the
         row's id, and `Fault` when the model fails.
     """
+    questions = pack.questions if floors else tuple(map(_without_floor, pack.questions))
     open_rows = []
     for row in rows:
         wrapped = presented(pack, row)
-        missing = recording.missing(wrapped, pack.questions)
+        missing = recording.missing(wrapped, questions)
         if missing:
             open_rows.append((row, Work(wrapped, missing)))
     pace = _Pace(len(open_rows), say)
@@ -133,6 +138,10 @@ def ask(
         found += [one.answers for one in engine.run([Work(text, asked) for text in batch])]
         pace.done(len(found))
     return found
+
+
+def _without_floor(question: Question) -> Question:
+    return replace(question, empty_floor=False)
 
 
 def _run(engine: Asked, batch: Sequence[tuple[SampleRow, Work]]) -> Sequence[Answers]:

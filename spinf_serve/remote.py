@@ -1,0 +1,175 @@
+"""A running server as one who answers questions: the same door as an engine in this process."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from http.client import HTTPException
+from itertools import groupby
+from typing import Any
+from urllib.parse import urlsplit
+
+from spinf_serve import __version__
+from spinf_serve.engine.work import Work
+from spinf_serve.packs.answer import OptionAnswer, PromptAnswer, QuestionAnswer
+from spinf_serve.packs.errors import CODES, Fault, Refused, SpinfError, Unusable
+from spinf_serve.packs.question import Question
+
+_QUERIES = "scoring.queries."
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Answers to one work, one per question."""
+
+    answers: tuple[QuestionAnswer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Digests:
+    """What a server tells of its model, see `spinf_serve.engine.fingerprint`."""
+
+    model: str
+    bits: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A server that answers.
+
+    Attributes:
+        url: its address, without a path.
+        token: bearer token, if it wants one.
+        model: id of the model it serves.
+        digests: of the model; None when the server does not tell this caller.
+    """
+
+    url: str
+    token: str | None
+    model: str
+    digests: Digests | None
+
+    def run(self, works: Sequence[Work]) -> list[Answered]:
+        """Answers to works in order; those of neighbours with the same questions in one call.
+
+        Raises:
+            Refused, Fault: what the server said, with a param relative to the work.
+            Unusable: it cannot be reached or answers something else.
+        """
+        found: list[Answered] = []
+        for questions, group in groupby(works, key=lambda work: work.questions):
+            contents = [work.content for work in group]
+            if len({question.case_insensitive for question in questions}) > 1:
+                raise ValueError("a call has one case rule; the questions have two")
+            status, body = post(self.url, _body(contents, questions), self.token)
+            if status != 200:
+                raise _error(self.url, status, body, questions)
+            found += [Answered(tuple(_answers(one, questions))) for one in body["results"]]
+        return found
+
+
+def open_remote(url: str, token: str | None) -> Remote:
+    """A server by its address. Asks it one small question, to learn what it serves.
+
+    Raises `Unusable` when it cannot be reached or refuses.
+    """
+    query = {"id": "0", "template": "1, 2,{?}", "options": [" 3", " 4"], "empty_floor": False}
+    probe = {"inputs": [{"id": "0", "messages": []}], "scoring": {"queries": [query]}}
+    status, body = post(url, json.dumps(probe).encode(), token)
+    if status != 200:
+        raise Unusable(f"{url} answered {status}: {_message(body)}")
+    told = body.get("engine")
+    digests = None if told is None else Digests(**told["fingerprint"])
+    return Remote(url.rstrip("/"), token, body["model"], digests)
+
+
+def post(server: str, body: bytes, token: str | None) -> tuple[int, Any]:
+    """Status and JSON body of a POST to a server's /v1/score.
+
+    Raises `Unusable` when it cannot be reached or answers no JSON.
+    """
+    url = f"{server.rstrip('/')}/v1/score"
+    if not url.startswith(("http://", "https://")):
+        raise Unusable(f"--server {server}: an http:// or https:// address is needed")
+    headers = {"Content-Type": "application/json", "User-Agent": f"spinf-serve/{__version__}"}
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+    try:
+        asked = urllib.request.Request(url, data=body, headers=headers, method="POST")
+        # A proxy for the outside world does not know this machine's own servers.
+        local = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
+        proxies = [urllib.request.ProxyHandler({})] if local else []
+        with urllib.request.build_opener(*proxies).open(asked) as reply:
+            status, raw = reply.status, reply.read()
+    except urllib.error.HTTPError as refusal:
+        status, raw = refusal.code, refusal.read()
+    except (OSError, HTTPException, ValueError) as fault:
+        raise Unusable(f"{url} cannot be reached: {getattr(fault, 'reason', fault)}") from fault
+    try:
+        return status, json.loads(raw)
+    except ValueError as fault:
+        raise Unusable(f"{url} answered {status} with something that is not JSON") from fault
+
+
+def _body(contents: Sequence[str], questions: Sequence[Question]) -> bytes:
+    """A request in which every filled template is a question of its own, told by its number."""
+    queries = [
+        {
+            "id": str(number),
+            "template": prompt.text.replace("{", "{{").replace("}", "}}") + "{?}",
+            "options": question.options,
+            "empty_floor": question.empty_floor,
+        }
+        for number, (question, prompt) in enumerate(
+            (question, prompt) for question in questions for prompt in question.prompts
+        )
+    ]
+    inputs = [
+        {"id": str(number), "messages": [{"role": "user", "content": content}]}
+        for number, content in enumerate(contents)
+    ]
+    scoring = {
+        "queries": queries,
+        "case_insensitive": questions[0].case_insensitive,
+        "precision": "full",
+    }
+    return json.dumps({"inputs": inputs, "scoring": scoring}).encode()
+
+
+def _answers(result: Any, questions: Sequence[Question]) -> Iterator[QuestionAnswer]:
+    queries = iter(result["queries"])
+    for question in questions:
+        prompts = []
+        for prompt in question.prompts:
+            told = next(queries)["combinations"][0]
+            options = tuple(
+                # A server tells no logprob of a floor.
+                OptionAnswer(one["text"], one["logprob"], one["p"], one["floor_p"], None)
+                for one in told["options"]
+            )
+            residuals = told["residual"], told["floor_residual"]
+            prompts.append(PromptAnswer(prompt.values, options, *residuals))
+        yield QuestionAnswer(question.id, tuple(prompts), single_read=False)
+
+
+def _error(
+    url: str, status: int, body: Any, questions: Sequence[Question]
+) -> SpinfError | Unusable:
+    error = body.get("error") if isinstance(body, dict) else None
+    code = error.get("code") if isinstance(error, dict) else None
+    if not isinstance(error, dict) or status not in (400, 413, 500) or code not in CODES:
+        return Unusable(f"{url} answered {status}: {_message(body)}")
+    if status == 500:
+        return Fault(error["message"])
+    param = error.get("param") or ""
+    if param.startswith(_QUERIES):
+        number = int(param.removeprefix(_QUERIES).split(".")[0])
+        owners = [index for index, q in enumerate(questions) for _ in q.prompts]
+        param = f"questions.{owners[number]}"
+    return Refused(code, error["message"], param or None)
+
+
+def _message(body: Any) -> str:
+    error = body.get("error") if isinstance(body, dict) else None
+    return str(error.get("message")) if isinstance(error, dict) else str(body)[:200]

@@ -118,8 +118,12 @@ def shaped(
             if not (tolerant and path[0] in _FOR_PEOPLE):
                 if path[:1] not in _ENTRIES or len(path) == 1:
                     notes.broken.add(str(path[0]))
-                if one["type"] != "missing" or not _misspelt(path, unknown):
+                meant = _misspelt(path, unknown) if one["type"] == "missing" else None
+                if meant is None:
                     notes(*_note(one, path, quoted))
+                elif tolerant:
+                    # In YAML the misspelt field is a fault itself, and one is enough.
+                    notes(path[:-1], f"`{path[-1]}` is missing; `{meant}` is not a field")
             cuts[_cut(path)] = None
         for section in (("scoring", "queries"), ("reads",)):
             indexes = {int(cut[-1]) for cut in cuts if cut[:-1] == section}
@@ -194,10 +198,11 @@ def _note(
     return path, f"is {kind_of(value)}; write {wanted}"
 
 
-def _misspelt(path: Path, unknown: list[Path]) -> bool:
-    """Whether a field that nothing recognised was meant for the missing one."""
+def _misspelt(path: Path, unknown: list[Path]) -> str | None:
+    """The field that nothing recognised and that was meant for the missing one."""
     beside = [str(one[-1]) for one in unknown if one[:-1] == path[:-1]]
-    return bool(get_close_matches(str(path[-1]), beside, n=1, cutoff=0.6))
+    close = get_close_matches(str(path[-1]), beside, n=1, cutoff=0.6)
+    return close[0] if close else None
 
 
 def _unknown(model: type[BaseModel], path: Path) -> str:

@@ -4,6 +4,7 @@ import json
 import time
 import tracemalloc
 from copy import deepcopy
+from random import Random
 from textwrap import dedent, indent
 
 import pytest
@@ -126,6 +127,16 @@ def test_unknown_fields_are_tolerated_in_json_and_refused_in_yaml():
             " `description`, `tags`, `license`, `model`, `media`, `answers`, `parameters`, `contexts`,"
             " `bands` and 9 more"
         ),
+    ]
+
+
+def test_a_misspelt_field_that_is_needed_is_one_fault_in_either_form():
+    def change(file):
+        file["contexst"] = file.pop("contexts")
+
+    assert json_faults(change) == [": `contexts` is missing; `contexst` is not a field"]
+    assert [fault.split(": ")[1] for fault in faults(ONE.replace("contexts", "contexst"))] == [
+        "contexst"
     ]
 
 
@@ -570,3 +581,38 @@ def test_a_missing_file_and_an_unknown_suffix_are_told(tmp_path):
     ]
     (tmp_path / "p.YML").write_text(ONE, "utf-8")
     assert load_pack(tmp_path / "p.YML").id == "demo/small"
+
+
+def places(value, path=()):
+    """Every path below a value."""
+    entries = value.items() if isinstance(value, dict) else enumerate(value)
+    for step, inner in entries:
+        yield (*path, step)
+        if isinstance(inner, dict | list):
+            yield from places(inner, (*path, step))
+
+
+@pytest.mark.parametrize("name", ["p.json", "p.yaml"])
+def test_whatever_is_broken_is_refused_with_a_sentence(name):
+    random = Random(7)
+    junk = [None, True, -1, 1.5, "", "x", "all", "{X}", [], {}, [[]], [None], {"F": "x"}, {"a": 1}]
+    refused = 0
+    for _ in range(150):
+        file = deepcopy(dict(GOLDEN)) | {"bands": {"decision": {"act": 0.9, "review": 0.1}}}
+        for _ in range(random.choice([1, 2, 4])):
+            path = random.choice(list(places(file)))
+            holder = file
+            for step in path[:-1]:
+                holder = holder[step]
+            if random.random() < 0.3:
+                del holder[path[-1]]
+            elif random.random() < 0.3 and isinstance(holder, dict):
+                holder[f"{path[-1]}s"] = holder.pop(path[-1])
+            else:
+                holder[path[-1]] = deepcopy(random.choice(junk))
+        try:
+            read_pack(json.dumps(file).encode(), name)
+        except InvalidPack as error:
+            refused += 1
+            assert error.faults and all(fault.message for fault in error.faults)
+    assert refused > 100

@@ -94,13 +94,13 @@ def _takes(taken: Any) -> str:
         inner = taken.get("additionalProperties")
         return "mapping" if inner in (None, True) else f"mapping to {_several(_takes(inner))}"
     # A list of types is a text that may look like something else.
-    words = {
+    shown = {
         "string": "text",
         "number": "number",
         "integer": "whole number",
         "boolean": "true, false",
     }
-    return "text" if isinstance(kind, list) else words[kind]
+    return "text" if isinstance(kind, list) else shown[kind]
 
 
 def _several(words: str) -> str:

@@ -51,8 +51,13 @@ def set_value(text: str, name: str, path: Path, value: Any, *, exact: bool = Fal
     editor = _Editor(text, name, is_json, exact, *_style(text, root))
     editor.put_at(root, list(path), value)
     edited = editor.result()
-    if edited != text and not _holds(values(parse(edited, name)), values(root), list(path), value):
-        raise _unfit(name, root, "the edited file would not read back as meant")
+    if edited != text:
+        try:
+            after = values(parse(edited, name))
+        except InvalidPack as unread:
+            raise _unfit(name, root, f"the edited file would not read back: {unread}") from None
+        if not _holds(after, values(root), list(path), value):
+            raise _unfit(name, root, "the edited file would not read back as meant")
     return edited
 
 
@@ -147,7 +152,7 @@ class _Editor:
                 at = _end_of_line(self.text, end)
                 self.splices.append((at, at, "".join(self.newline + line for line in lines)))
                 return
-        space = " " if start == end and self.text[start - 1 : start] == ":" else ""
+        space = " " if start == end and self.text[start - 1 : start] in (":", "-") else ""
         if isinstance(node, Sequence) and not node.flow:
             # Its entries may stand as far left as their key; what replaces them may not.
             space = self.unit
@@ -190,6 +195,8 @@ class _Editor:
             # A text in lines ends where the next line begins; what is added begins on its own.
             at = self._end_of_block(last)
             at -= 2 if self.text[at - 2 : at] == "\r\n" else 1
+        elif self.text.startswith(("|", ">"), _leaf(last).start.index):
+            raise _unfit(self.name, _leaf(last), "no line end stands behind this text; add one")
         at = self._behind_comments(_end_of_line(self.text, at), column - 1)
         lines = self._block_lines(Block(new), " " * (column - 1))
         self.splices.append((at, at, "".join(self.newline + line for line in lines)))
@@ -228,9 +235,7 @@ class _Editor:
 
     def _end_of_block(self, node: Node) -> int:
         """Where the line below a text that stands in lines begins, blank lines left out."""
-        while not isinstance(node, Scalar):
-            node = node.pairs[-1][1] if isinstance(node, Mapping) else node.items[-1]
-        start, end = node.start.index, node.end.index
+        start, end = _leaf(node).start.index, node.end.index
         if "+" in self.text[start : _end_of_line(self.text, start)]:
             return end
         ending = _LINE_END.search(self.text, start + len(self.text[start:end].rstrip()))
@@ -280,6 +285,13 @@ def _child(node: Node, step: str | int) -> Node | None:
     if isinstance(node, Sequence) and isinstance(step, int) and step < len(node.items):
         return node.items[step]
     return None
+
+
+def _leaf(node: Node) -> Node:
+    """The last scalar, or list or mapping in brackets, of a node."""
+    while not isinstance(node, Scalar) and not node.flow:
+        node = node.pairs[-1][1] if isinstance(node, Mapping) else node.items[-1]
+    return node
 
 
 def _is_flow(node: Node) -> bool:

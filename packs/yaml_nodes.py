@@ -267,7 +267,8 @@ class _Scanner(Scanner):
     def scan_to_next_token(self) -> None:
         """Passes white space and comments, refusing what an author would not expect."""
         reader = self.reader
-        gap = (_FLOW_GAP if self.flow_level else _GAP).match(reader.buffer, reader.index).group()
+        passed = (_FLOW_GAP if self.flow_level else _GAP).match(reader.buffer, reader.index)
+        gap = passed.group() if passed else ""
         if gap.startswith("#") and reader.index and reader.peek(-1) not in " \t\r\n":
             self._stop(LEFT_OUT["#"])
         if "\n" in gap or "\r" in gap:

@@ -129,8 +129,8 @@ def test_only_lines_whose_numbers_change_are_written_anew(path: Path, ending: st
     )
     two = replace(
         ONE,
-        reads=ONE.reads | {"sentiment": ReadFit(0.12, 1.4)},
-        categories=ONE.categories | {"billing": CategoryFit((1.0, 0.125), 0.25)},
+        reads={**ONE.reads, "sentiment": ReadFit(0.12, 1.4)},
+        categories={**ONE.categories, "billing": CategoryFit((1.0, 0.125), 0.25)},
     )
     before = commented.split(ending)
     after = saved(path, commented, two).split(ending)
@@ -161,7 +161,7 @@ def test_thresholds_that_the_pack_itself_has_are_not_repeated(path: Path) -> Non
     text = DRAFT + "categories: {positive: {threshold: 0.5}, topic: {}, billing: {}}\n"
     fitted = text + BLOCK.replace("-0.7], threshold: 0.5}", "-0.7]}")
     assert saved(path, fitted, ONE) == fitted
-    none = replace(ONE, categories=ONE.categories | {"positive": CategoryFit((1.1, -0.7), None)})
+    none = replace(ONE, categories={**ONE.categories, "positive": CategoryFit((1.1, -0.7), None)})
     assert saved(path, fitted, none) == fitted.replace("-0.7]}", "-0.7], threshold: null}")
 
 
@@ -324,10 +324,10 @@ def test_mode_and_link_stay_and_no_other_file_is_left(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        (replace(ONE, reads=ONE.reads | {"sentiment": ReadFit(0.1, -1.0)}), "sd"),
-        (replace(ONE, reads=ONE.reads | {"gone": ReadFit(0.1, 1.0)}), "gone"),
+        (replace(ONE, reads={**ONE.reads, "sentiment": ReadFit(0.1, -1.0)}), "sd"),
+        (replace(ONE, reads={**ONE.reads, "gone": ReadFit(0.1, 1.0)}), "gone"),
         (replace(ONE, categories={"topic": ONE.categories["topic"]}), "positive"),
-        (replace(ONE, reads=ONE.reads | {"sentiment": ReadFit(float("nan"), 1.0)}), "nan"),
+        (replace(ONE, reads={**ONE.reads, "sentiment": ReadFit(float("nan"), 1.0)}), "nan"),
     ],
 )
 def test_constants_that_do_not_fit_the_pack_leave_no_file(

@@ -326,7 +326,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         assert isinstance(read, str | list | dict)
 
 
-TEXTS = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\0"))
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 
 
 @given(st.dictionaries(TEXTS, st.lists(TEXTS, max_size=3), max_size=4))

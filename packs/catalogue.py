@@ -136,8 +136,8 @@ class Catalogue:
         combined = _combined(shelves)
         # Of sources that could not be opened at the start there is no shelf to look at again.
         unopened = [line for line in self.faults if line.startswith(_UNOPENED)]
-        faults = (*unopened, *_fault_lines(shelves), *combined.conflicts)
-        entries = self.entries if combined.conflicts else combined.entries
+        faults = (*unopened, *_fault_lines(shelves), *combined.all_conflicts)
+        entries = self.entries if combined.all_conflicts else combined.entries
         for line in faults:
             if line not in self.faults:
                 say(f"{line}; the last valid packs stay served")
@@ -190,7 +190,7 @@ def load_catalogue(
             say(line)
     if strict and combined.conflicts:
         raise Unusable(_first_of(combined.conflicts))
-    faults = (*opening.faults, *_fault_lines(shelves), *combined.conflicts)
+    faults = (*opening.faults, *_fault_lines(shelves), *combined.all_conflicts)
     for line in faults:
         say(line)
     labels = tuple(shelf.opened.label for shelf in shelves)
@@ -252,7 +252,8 @@ class _Opening:
 
 def _holds(opened: Opened, official: str) -> bool:
     """Whether the official packs lie in a given folder, and so are read with it."""
-    return opened.watched and Path(official).resolve().is_relative_to(opened.folder)
+    folder = Path(official)
+    return opened.watched and folder.is_dir() and folder.resolve().is_relative_to(opened.folder)
 
 
 def _first_of(lines: Sequence[str]) -> str:
@@ -262,19 +263,32 @@ def _first_of(lines: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Combined:
-    """Entries of all sources; where sources contradict each other; which official ones gave way."""
+    """The entries of all sources.
+
+    Attributes:
+        conflicts: where given sources contradict each other or themselves.
+        official_conflicts: where the official source contradicts itself.
+        replaced: which official packs gave way.
+    """
 
     entries: tuple[Entry, ...]
     conflicts: tuple[str, ...]
+    official_conflicts: tuple[str, ...]
     replaced: tuple[str, ...]
+
+    @property
+    def all_conflicts(self) -> tuple[str, ...]:
+        return self.official_conflicts + self.conflicts
 
 
 def _combined(shelves: Sequence[Shelf]) -> _Combined:
     entries: dict[str, Entry] = {}
     conflicts: list[str] = []
+    official_conflicts: list[str] = []
     replaced: list[str] = []
     for shelf in shelves:
         label = shelf.opened.label
+        own_conflicts = official_conflicts if label == OFFICIAL else conflicts
         by_id: dict[str, list[Offer]] = {}
         for offer in shelf.offers:
             by_id.setdefault(offer.id, []).append(offer)
@@ -290,9 +304,11 @@ def _combined(shelves: Sequence[Shelf]) -> _Combined:
                 # At the place of the source that it comes from now.
                 del entries[pack_id]
                 replaced.append(f"{pack_id} from {label} replaces the official pack")
-            conflicts += _doubles(shelf, pack_id, offers)
+            own_conflicts += _doubles(shelf, pack_id, offers)
             entries[pack_id] = _entry(pack_id, offers, shelf.opened)
-    return _Combined(tuple(entries.values()), tuple(conflicts), tuple(replaced))
+    return _Combined(
+        tuple(entries.values()), tuple(conflicts), tuple(official_conflicts), tuple(replaced)
+    )
 
 
 def _doubles(shelf: Shelf, pack_id: str, offers: Sequence[Offer]) -> list[str]:

@@ -7,7 +7,6 @@ only: looking again makes a new shelf. Knows one folder; which of several source
 
 import hashlib
 import json
-import os
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -17,6 +16,7 @@ from typing import Final, Literal
 
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.faults import InvalidPack, PackFault
+from spinf_serve.packs.look import Signature, look, shown_path
 from spinf_serve.packs.manifest import (
     MANIFEST,
     ListedPack,
@@ -31,13 +31,9 @@ from spinf_serve.packs.pack import Pack
 from spinf_serve.packs.sources import Opened
 
 Reader = Callable[[bytes, str], Pack]
-# When it was written, how long, which file: mtime and ctime in ns, bytes, inode.
-Signature = tuple[int, int, int, int]
 
-_SUFFIXES: Final = (".json", ".yaml", ".yml")
 _LARGEST_BYTES: Final = 16 * 1024 * 1024
 _HEAD: Final = 4096
-_ENTRIES: Final = 20_000
 # A file system may give two writes within this time the same mtime.
 _SETTLED_NS: Final = 2_000_000_000
 _JSON_KEY: Final = re.compile(r'"pack"\s*:')
@@ -114,7 +110,7 @@ class Shelf:
 
     def file(self, path: str) -> str:
         """How messages call one of its files."""
-        return _shown(self.opened, path)
+        return shown_path(self.opened, path)
 
 
 def read_shelf(opened: Opened, read: Reader, before: Shelf | None = None) -> Shelf:
@@ -123,7 +119,7 @@ def read_shelf(opened: Opened, read: Reader, before: Shelf | None = None) -> She
     Raises:
         Unusable: the folder itself cannot be read.
     """
-    found = _look(opened)
+    found = look(opened)
     now = time.time_ns()
     known: Mapping[str, _File] = {} if before is None else before.files
     files = _files(opened, found, known, read, now)
@@ -139,63 +135,6 @@ def look_again(shelf: Shelf, read: Reader) -> Shelf:
     except Unusable as error:
         return shelf if shelf.lost == str(error) else replace(shelf, lost=str(error))
     return found if found.lost is None else replace(found, lost=None)
-
-
-def _look(opened: Opened) -> dict[str, Signature]:
-    """Path from the folder -> signature, of every file that may be a pack or a manifest."""
-    found: dict[str, Signature] = {}
-    waiting, seen, entries = [""], {_identity(opened)}, 0
-    while waiting:
-        below = waiting.pop()
-        try:
-            with os.scandir(opened.folder / below) as listing:
-                for entry in sorted(listing, key=lambda entry: entry.name):
-                    entries += 1
-                    # Hidden ones are editors' and version control's; mounted volumes link from them.
-                    if entry.name.startswith("."):
-                        continue
-                    path = f"{below}{entry.name}"
-                    if entry.is_dir():
-                        stat = entry.stat()
-                        if (stat.st_dev, stat.st_ino) not in seen:
-                            seen.add((stat.st_dev, stat.st_ino))
-                            waiting.append(f"{path}/")
-                    elif entry.name.endswith(_SUFFIXES):
-                        signature = _signature(entry)
-                        if signature is not None:
-                            found[path] = signature
-        except OSError as error:
-            where = _shown(opened, below).rstrip("/")
-            raise Unusable(f"packs {where}: cannot be read ({error.strerror or error})") from error
-        if entries > _ENTRIES:
-            raise Unusable(
-                f"packs {opened.shown}: holds more than {_ENTRIES} files and folders; give the folder "
-                f"that holds the packs"
-            )
-    return dict(sorted(found.items()))
-
-
-def _shown(opened: Opened, path: str) -> str:
-    return f"{opened.shown.rstrip('/')}/{path}"
-
-
-def _identity(opened: Opened) -> tuple[int, int]:
-    try:
-        stat = opened.folder.stat()
-    except OSError as error:
-        raise Unusable(
-            f"packs {opened.shown}: cannot be read ({error.strerror or error})"
-        ) from error
-    return (stat.st_dev, stat.st_ino)
-
-
-def _signature(entry: os.DirEntry[str]) -> Signature | None:
-    try:
-        stat = entry.stat()
-    except FileNotFoundError:
-        # Renamed since the folder was listed, or a link to nowhere.
-        return None
-    return (stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino)
 
 
 def _files(
@@ -273,7 +212,7 @@ def _file(
     same = before is not None and before.signature == signature and before.role == role
     if same and before is not None and not before.missing and _settled(before):
         return before
-    shown = _shown(opened, path)
+    shown = shown_path(opened, path)
     try:
         with (opened.folder / path).open("rb") as stream:
             data = stream.read(_LARGEST_BYTES + 1)
@@ -328,13 +267,13 @@ def _no_pack(shown: str) -> PackFault:
 
 def _looks_like_a_pack(data: bytes, path: str) -> bool:
     head = data[: 4 * _HEAD].decode("utf-8-sig", errors="replace")[:_HEAD]
-    key = _JSON_KEY if path.endswith(".json") else _YAML_KEY
+    key = _JSON_KEY if path.lower().endswith(".json") else _YAML_KEY
     return key.search(head.replace("\r\n", "\n").replace("\r", "\n")) is not None
 
 
 def _is_other_json(data: bytes, path: str) -> bool:
     """Whether this is a JSON file of some other kind, with the word `pack` in it by chance."""
-    if not path.endswith(".json"):
+    if not path.lower().endswith(".json"):
         return False
     try:
         top = json.loads(data)
@@ -362,7 +301,7 @@ def _offers(shelf: Shelf, before: tuple[Offer, ...]) -> Shelf:
             offers.append(Offer(pack.id, pack.version, "available", models, "", path, pack))
         elif file.role == "unlisted" and file.looks and file.digest not in digests:
             notes.append(
-                f"{_shown(shelf.opened, path)}: not served, its {MANIFEST} does not list it"
+                f"{shown_path(shelf.opened, path)}: not served, its {MANIFEST} does not list it"
             )
     return replace(shelf, offers=tuple(offers), faults=tuple(faults), notes=tuple(notes))
 
@@ -389,7 +328,7 @@ def _listed_offer(
     )
     if version.status == "coming_soon":
         return offer
-    shown = _shown(shelf.opened, path)
+    shown = shown_path(shelf.opened, path)
     file = shelf.files.get(path)
     if file is None:
         faults.append(PackFault(f"is missing, and {MANIFEST} lists it as {version.status}", shown))

@@ -103,6 +103,15 @@ def test_a_folder_given_twice_or_official_and_given_counts_once(loading, tmp_pat
     assert loading.said == [f"local:{link} is the folder of local:{tmp_path / 'all'} again"]
 
 
+def test_an_official_source_elsewhere_is_not_taken_for_a_folder_here(
+    loading, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(packs(tmp_path / "p", "demo/a"))
+    catalogue = loading(".", official="github:owner/repo@v1", offline=True)
+    assert [entry.id for entry in catalogue.entries] == ["demo/a"]
+    assert "official" in catalogue.faults[0] and "--offline" in catalogue.faults[0]
+
+
 def test_one_id_from_two_given_sources_stops(loading, tmp_path):
     one, two = packs(tmp_path / "1", "demo/a"), packs(tmp_path / "2", "demo/a", "demo/b")
     with pytest.raises(Unusable, match=f"demo/a comes from local:{one} and from local:{two}"):
@@ -120,6 +129,9 @@ def test_one_version_twice_stops_and_names_both_files(loading, tmp_path):
     ):
         loading(folder)
     assert loading(folder, strict=False).get("demo/mood").fitted == {}
+    # Of the official source nothing stops a start.
+    catalogue = loading(official=folder)
+    assert catalogue.get("demo/mood").fitted == {} and "stands in" in catalogue.faults[0]
 
 
 def test_versions_without_a_listing_are_newest_first(loading, tmp_path):

@@ -59,7 +59,7 @@ def test_packs_are_found_below_a_folder_by_what_stands_in_them(tmp_path):
         {
             "a.json": json_pack("demo/a"),
             "deep/er/b.yaml": yaml_pack("demo/b"),
-            "c.yml": "\ufeff# c\r\n" + yaml_pack("demo/c").replace("\n", "\r\n"),
+            "C.YML": "\ufeff# c\r\n" + yaml_pack("demo/c").replace("\n", "\r\n"),
             "quoted.yaml": yaml_pack("demo/q").replace("pack: demo/q", '"pack": demo/q'),
             ".git/d.json": json_pack("demo/d"),
             ".hidden.json": json_pack("demo/e"),
@@ -76,7 +76,7 @@ def test_packs_are_found_below_a_folder_by_what_stands_in_them(tmp_path):
     assert offered(shelf) == {
         "demo/a@1.0.0": "a.json",
         "demo/b@1.0.0": "deep/er/b.yaml",
-        "demo/c@1.0.0": "c.yml",
+        "demo/c@1.0.0": "C.YML",
         "demo/q@1.0.0": "quoted.yaml",
     }
     assert (shelf.faults, shelf.notes) == ((), ())
@@ -326,7 +326,7 @@ def test_a_folder_that_is_lost_keeps_offering_and_says_so(tmp_path):
 
 
 def test_a_folder_that_holds_far_too_much_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(shelf_module, "_ENTRIES", 10)
+    monkeypatch.setattr("spinf_serve.packs.look._ENTRIES", 10)
     with pytest.raises(Unusable, match="more than 10 files and folders; give the folder"):
         shelf_of(folder_of(tmp_path, {f"{number}.txt": "" for number in range(11)}))
 

@@ -106,6 +106,7 @@ def parse_manifest(text: str, where: str) -> Manifest:
     except tomllib.TOMLDecodeError as error:
         raise Unusable(f"{where}: not valid TOML ({error})") from error
     source = _source(table.table("source"))
+    lint = table.table("lint") if table.has("lint") else None
     manifest = Manifest(
         served=ServedModel(
             id=table.matching("id", _ID, "lower-case letters, digits and ._/-"),
@@ -120,12 +121,16 @@ def parse_manifest(text: str, where: str) -> Manifest:
             stand_in=table.value("stand_in", bool, "true or false"),
             note=table.text("note"),
             revision=source.revision,
+            lint_residual=_share(lint, "residual"),
+            lint_floor=_share(lint, "floor"),
         ),
         source=source,
         license=table.text("license"),
         prompt_style=table.one_of("prompt_style", ("plain",)),
         limits=_limits(table),
     )
+    if lint is not None:
+        lint.refuse_the_rest()
     table.refuse_the_rest()
     return manifest
 
@@ -236,6 +241,16 @@ def _limits(table: _Table) -> Mapping[str, int]:
                 raise limits.wrong(key, f"should be at least 1, found {found[key]}")
     limits.refuse_the_rest()
     return MappingProxyType(found)
+
+
+def _share(table: _Table | None, key: str) -> float | None:
+    """A number above 0 and below 1; None where the key is left out."""
+    if table is None or not table.has(key):
+        return None
+    value = table.value(key, float, "a number such as 0.9")
+    if not 0 < value < 1:
+        raise table.wrong(key, f"should be above 0 and below 1, found {value}")
+    return value
 
 
 def _date(table: _Table) -> str:

@@ -18,6 +18,8 @@ class ServedModel:
         stand_in: whether it is for trying things out only; `note` says so plainly.
         note: one line for the start-up log.
         revision: commit or version of the weights.
+        lint_residual, lint_floor: above which mass outside the options, and above which skew of a
+            floor, lint finds fault with a question on this model; None takes its general limits.
     """
 
     id: str
@@ -32,3 +34,5 @@ class ServedModel:
     stand_in: bool
     note: str
     revision: str
+    lint_residual: float | None = None
+    lint_floor: float | None = None

@@ -53,6 +53,13 @@ def test_an_embedded_model():
     assert manifest.limits == {"max_options": 20}
 
 
+def test_where_lint_finds_fault_with_a_question_may_be_said():
+    served = parse_manifest(EMBEDDED, "own.toml").served
+    assert (served.lint_residual, served.lint_floor) == (None, None)
+    served = parse_manifest(EMBEDDED + "[lint]\nresidual = 0.99\n", "own.toml").served
+    assert (served.lint_residual, served.lint_floor) == (0.99, None)
+
+
 def test_a_model_of_the_hub():
     source = parse_manifest(HUB, "own.toml").source
     assert (source.kind, source.repo, source.file) == ("hub", "somebody/own-model", None)
@@ -100,6 +107,13 @@ def test_a_model_of_the_hub():
         ('package = "own-package"', "", r"source\.package is missing"),
         ('revision = "1.2.0"', 'revision = "newest"', r"source\.revision should be a version"),
         ("[limits]", "[limits", "not valid TOML"),
+        ("[limits]", "[lint]\nfloor = 1\n[limits]", r"lint\.floor should be a number such as 0\.9"),
+        ("[limits]", "[lint]\nfloor = 1.0\n[limits]", r"lint\.floor should be above 0 and below 1"),
+        (
+            "[limits]",
+            "[lint]\nflor = 0.5\n[limits]",
+            r"lint\.flor is not a known key \(did you mean",
+        ),
     ],
 )
 def test_each_fault_is_named(old, new, message):

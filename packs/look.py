@@ -3,6 +3,7 @@
 Cheap enough to do every second. Does not know what the files mean.
 """
 
+import errno
 import os
 from stat import S_ISDIR
 from typing import Final
@@ -15,6 +16,7 @@ Signature = tuple[int, int, int, int]
 
 _SUFFIXES: Final = (".json", ".yaml", ".yml")
 _ENTRIES: Final = 20_000
+_NOWHERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 def look(opened: Opened) -> dict[str, Signature]:
@@ -37,7 +39,7 @@ def look(opened: Opened) -> dict[str, Signature]:
                 f"that holds the packs"
             )
         for entry in listing:
-            stat = _stat(entry)
+            stat = _stat(opened, below, entry)
             # Hidden ones are editors' and version control's; mounted volumes link from them.
             if stat is None or entry.name.startswith("."):
                 continue
@@ -60,9 +62,7 @@ def _identity(opened: Opened) -> tuple[int, int]:
     try:
         stat = opened.folder.stat()
     except OSError as error:
-        raise Unusable(
-            f"packs {opened.shown}: cannot be read ({error.strerror or error})"
-        ) from error
+        raise _unreadable(opened, "", error) from error
     return (stat.st_dev, stat.st_ino)
 
 
@@ -74,13 +74,19 @@ def _listing(opened: Opened, below: str) -> list[os.DirEntry[str]]:
         # Taken away since the folder above was listed.
         return []
     except OSError as error:
-        where = shown_path(opened, below).rstrip("/")
-        raise Unusable(f"packs {where}: cannot be read ({error.strerror or error})") from error
+        raise _unreadable(opened, below, error) from error
 
 
-def _stat(entry: os.DirEntry[str]) -> os.stat_result | None:
+def _stat(opened: Opened, below: str, entry: os.DirEntry[str]) -> os.stat_result | None:
     """What an entry leads to; None when it was renamed just now, or is a link to nowhere."""
     try:
         return entry.stat()
-    except OSError:
-        return None
+    except OSError as error:
+        if error.errno in _NOWHERE:
+            return None
+        raise _unreadable(opened, f"{below}{entry.name}", error) from error
+
+
+def _unreadable(opened: Opened, path: str, error: OSError) -> Unusable:
+    where = shown_path(opened, path).rstrip("/")
+    return Unusable(f"packs {where}: cannot be read ({error.strerror or error})")

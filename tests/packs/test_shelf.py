@@ -106,6 +106,7 @@ def test_links_lead_to_packs_once_and_not_in_circles(tmp_path):
     (folder / "again").symlink_to(folder / "real" / "..")
     (folder / "other").symlink_to(outside)
     (folder / "nowhere.yaml").symlink_to(tmp_path / "nothing")
+    (folder / "self.yaml").symlink_to(folder / "self.yaml")
     shelf = shelf_of(folder)
     assert len(shelf.offers) == 3
     assert offered(shelf) == {

@@ -71,6 +71,7 @@ def expand(authored: Mapping[str, Any], notes: Notes) -> Expanded:
         if len(notes.found) > before:
             notes.broken.add("reads")
     scoring["queries"] = queries
+    _check_negates(authored["scoring"]["queries"], notes)
     if scoring.get("case_insensitive") is None:
         scoring["case_insensitive"] = not any(_differ_by_case(q["options"]) for q in queries)
     done.file |= {
@@ -80,6 +81,17 @@ def expand(authored: Mapping[str, Any], notes: Notes) -> Expanded:
         "decision": authored.get("decision") or {"mode": "per_category"},
     }
     return done
+
+
+def _check_negates(questions: Sequence[Mapping[str, Any]], notes: Notes) -> None:
+    ids = [question["id"] for question in questions]
+    for index, question in enumerate(questions):
+        denied = question.get("negates")
+        path: Path = ("scoring", "queries", index, "negates")
+        if denied == question["id"]:
+            notes(path, "a question cannot deny itself; name the other one")
+        elif denied is not None and denied not in ids:
+            notes.missing(path, f"there is no question {denied!r}{near(denied, ids)}", "scoring")
 
 
 def _differ_by_case(options: Sequence[str]) -> bool:

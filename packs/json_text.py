@@ -64,6 +64,8 @@ def parse_json(text: str, name: str) -> Any:
     except _Wrong as wrong:
         raise InvalidPack([PackFault(str(wrong), name, *_place(text, wrong.written))]) from None
     _check_depth(value, name)
+    if "\\u" in text:
+        _check_unicode(value, name)
     if doubled:
         # Finds the place, which the decoder does not tell.
         json_nodes.parse_json(text, name)
@@ -82,6 +84,18 @@ def _place(text: str, written: str) -> tuple[int, int]:
     """Line and column of the first such word outside of texts."""
     at = next(word.start() for word in _WORD.finditer(text) if word.group() == written)
     return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+
+
+def _check_unicode(value: Any, name: str) -> None:
+    """Escapes can write half of a surrogate pair, which is no character."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        message = (
+            f"the escape {half} is half of a surrogate pair and no character; write both halves"
+        )
+        raise InvalidPack([PackFault(message, name)]) from None
 
 
 def _deep(name: str) -> InvalidPack:

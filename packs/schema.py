@@ -124,7 +124,7 @@ class AuthorQuery(QueryFields):
     view: Maybe[Text] = Field(
         None, description="The view of the question's reads, for categories that average by views."
     )
-    negates: Maybe[Text] = Field(
+    negates: Text | None = Field(
         None, description="Id of the question whose statement this one denies; for lint only."
     )
 
@@ -418,7 +418,7 @@ class AuthorPack(PackFields):
     decision: Maybe[Decision] = Field(
         None, description="How scores become a decision; left out, `mode: per_category`."
     )
-    lint: Maybe[Lint] = Field(None, description="Instructions for lint; not exported.")
+    lint: Lint | None = Field(None, description="Instructions for lint; not exported.")
 
 
 def json_schema() -> dict[str, Any]:

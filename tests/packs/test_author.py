@@ -226,6 +226,13 @@ def test_reads_need_a_placeholder_named_f():
     assert "category: the question has combinations but no placeholder `F`" in fault
 
 
+def test_a_question_negates_another_one_of_the_pack():
+    form = '- {{id: q, template: "\\nt{{?}}", options: [a, b], category: x, negates: {0}}}\n'
+    assert "there is no question 'p'" in told(form.format("p"))[0]
+    assert "cannot deny itself" in told(form.format("q"))[0]
+    assert "there is no question 'null'" in told(form.format("null"))[0]
+
+
 def test_lint_s_instructions_are_not_exported():
     pack = pack_of(
         '- {id: q, template: "\\nt{?}", options: [a, b], category: x, negates: p}\n'

@@ -539,7 +539,8 @@ def test_a_read_s_value_must_stand_once():
         (b"\xff\xfe{\x00", "p.json: the file is UTF-16"),
         (b'{"a": "\xff"}', "p.json:1:8: byte 0xff is not UTF-8"),
         (b'"' + b" " * (16 << 20) + b'"', "p.json: the file has"),
-        ('{"pack": "\\ud800"}', "p.json:1:1: "),
+        ('{"pack": "\\ud800"}', "p.json: the escape \\ud800 is half of"),
+        ('{"\\ud83d\\ude00": 1}', "p.json:1:1: `pack` is missing"),
     ],
 )
 def test_hostile_json_is_refused_with_a_sentence(text, told):
@@ -597,7 +598,7 @@ def test_whatever_is_broken_is_refused_with_a_sentence(name):
     random = Random(7)
     junk = [None, True, -1, 1.5, "", "x", "all", "{X}", [], {}, [[]], [None], {"F": "x"}, {"a": 1}]
     refused = 0
-    for _ in range(150):
+    for _ in range(60):
         file = deepcopy(dict(GOLDEN)) | {"bands": {"decision": {"act": 0.9, "review": 0.1}}}
         for _ in range(random.choice([1, 2, 4])):
             path = random.choice(list(places(file)))
@@ -615,4 +616,4 @@ def test_whatever_is_broken_is_refused_with_a_sentence(name):
         except InvalidPack as error:
             refused += 1
             assert error.faults and all(fault.message for fault in error.faults)
-    assert refused > 100
+    assert refused > 40

@@ -247,7 +247,7 @@ def author_packs(draw) -> dict[str, Any]:
     return pack
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(author_packs())
 def test_the_plain_form_loads_to_the_same_pack(written):
     # JSON is YAML, and its quoted texts are texts there as well.

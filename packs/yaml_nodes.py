@@ -37,6 +37,7 @@ YAML_LIMIT_BYTES = 512 << 10
 JSON_LIMIT_BYTES = 16 << 20
 NESTING_LIMIT = 32
 NODE_LIMIT = 20_000
+FAULT_LIMIT = 50
 
 # What YAML calls printable, less three that ruamel reads as line breaks and the byte order mark.
 _UNREADABLE = re.compile(
@@ -439,5 +440,7 @@ class _Source:
                 line = first[key.text].line
                 message = f"the key `{key.text}` stands twice, first on line {line}; remove one"
                 faults.append(PackFault(message, self.name, key.start.line, key.start.column))
+                if len(faults) == FAULT_LIMIT:
+                    raise InvalidPack(faults)
             first.setdefault(key.text, key.start)
         return Mapping(tuple(opened.pairs), opened.flow, opened.start, end)

@@ -9,6 +9,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+KEY_LIMIT = 1024
+"""Most characters of a key, by YAML's own rules."""
+
 _LINE_END = re.compile(r"[\r\n]|\Z")
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 _NO_SPACE = re.compile(r"\s*(?:- +)*([\w./-]+):([^\s:/].*)$")
@@ -197,6 +200,8 @@ def _second_colon(complaint: Complaint) -> Sentence:
             "align it, or end the line above in a colon",
             index - place + _indent(line),
         )
+    if place > KEY_LIMIT:
+        return Sentence(f"a key has at most {KEY_LIMIT:,} characters, this has more", index - place)
     if above and ":" not in above:
         return _no_colon(replace(complaint, begun=start + _indent(above)))
     return Sentence("a colon cannot stand here; put a text with a colon in double quotes", index)

@@ -135,6 +135,7 @@ def test_duplicate_keys_name_both_lines_and_all_are_told() -> None:
 @pytest.mark.parametrize(
     ("text", "place", "words"),
     [
+        ("k" * 1025 + ": 1\n", (1, 1), ["1,024"]),
         ("a: 1\n\tb: 2\n", (2, 1), ["a tab", "spaces"]),
         ("a:\tb\n", (1, 3), ["a tab"]),
         ("a: [\n\tb]\n", (2, 1), ["a tab"]),
@@ -290,7 +291,7 @@ def test_hostile_text_is_read_or_refused_soon(what: str) -> None:
     try:
         parse_yaml(HOSTILE[what], "p")
     except InvalidPack as refusal:
-        assert len(refusal.faults[0].message) < 400
+        assert len(str(refusal)) < 5000
     assert time.process_time() - started < 2
 
 

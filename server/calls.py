@@ -8,8 +8,12 @@ from dataclasses import dataclass, fields, replace
 
 from spinf_serve.engine.api import Engine, Job
 from spinf_serve.engine.work import Counts, Limits, Result, Work
+from spinf_serve.packs.answer import QuestionAnswer
+from spinf_serve.packs.decision import DecisionCall
 from spinf_serve.packs.errors import Fault, Refused, SpinfError
+from spinf_serve.packs.pack import Context, Pack
 from spinf_serve.packs.question import Question
+from spinf_serve.server.served_packs import Fit
 
 LOW_MASS_RESIDUAL = 0.9
 """Mean residual above which a question is too poor to rely on, and the answer says so."""
@@ -25,6 +29,11 @@ class Input:
         content: its text.
         questions: at least one. Inputs with the same selection share one tuple.
         question_paths: where each question stands in the request.
+        own: how many of the questions are the caller's; those of the call's packs follow, pack by
+            pack.
+        wrapping: text that the packs put before and after the caller's content, in `content`.
+        part, parts: number of the chunk and of all chunks when a long content was cut; inputs of
+            one path belong together and follow one another.
     """
 
     id: str
@@ -32,6 +41,36 @@ class Input:
     content: str
     questions: tuple[Question, ...]
     question_paths: tuple[str, ...]
+    own: int
+    wrapping: tuple[str, str] = ("", "")
+    part: int = 0
+    parts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class UsedPack:
+    """A pack that a call uses, checked.
+
+    Attributes:
+        path: where the request names it.
+        pack: the version that is used.
+        fit: that pack on the served model.
+        context: how it presents the content.
+        include_queries: whether its raw answers are wanted too.
+        decision: what the call says about the decision.
+    """
+
+    path: str
+    pack: Pack
+    fit: Fit
+    context: Context
+    include_queries: bool
+    decision: DecisionCall
+
+    @property
+    def shows_answers(self) -> bool:
+        """Whether the raw answers are part of the response: a draft has nothing else to give."""
+        return self.include_queries or self.fit.constants is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +79,7 @@ class Call:
 
     inputs: tuple[Input, ...]
     limits: Limits
+    packs: tuple[UsedPack, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +111,8 @@ class Usage:
         questions, combinations, options: numbers; a question that inputs share counts once.
         prompts: number of filled templates, counted for each input.
         packed_tokens: rows that the inputs' trees take in passes.
+        packs: number of packs.
+        pack_query_tokens: those of `query_tokens` that are the packs' questions.
     """
 
     inputs: int
@@ -83,6 +125,8 @@ class Usage:
     options: int
     prompts: int
     packed_tokens: int
+    packs: int
+    pack_query_tokens: int
 
     @property
     def processed_tokens(self) -> int:
@@ -218,7 +262,7 @@ def usage_of(call: Call, counts: Sequence[Counts]) -> Usage:
         id(entry): sum(len(question.prompts) for question in entry) for entry in _selections(call)
     }
     return Usage(
-        inputs=len(call.inputs),
+        inputs=sum(entry.part == 0 for entry in call.inputs),
         content_tokens=sum(count.content_tokens for count in counts),
         query_tokens=sum(count.query_tokens for count in counts),
         floor_tokens=sum(floors.values()),
@@ -228,6 +272,8 @@ def usage_of(call: Call, counts: Sequence[Counts]) -> Usage:
         options=sum(len(question.options) for question in distinct.values()),
         prompts=sum(prompts[id(entry.questions)] for entry in call.inputs),
         packed_tokens=sum(count.packed_tokens for count in counts),
+        packs=len(call.packs),
+        pack_query_tokens=len(call.inputs) * sum(used.fit.query_tokens for used in call.packs),
     )
 
 
@@ -235,7 +281,8 @@ def _spaced(call: Call) -> list[Warning]:
     """Questions whose text ends in a space: models were taught to begin an answer with it."""
     found: dict[str, Warning] = {}
     for entry in call.inputs:
-        for question, path in zip(entry.questions, entry.question_paths, strict=True):
+        own = zip(entry.questions[: entry.own], entry.question_paths, strict=False)
+        for question, path in own:
             if path not in found and any(p.text.endswith(" ") for p in question.prompts):
                 found[path] = Warning(
                     "template_ends_in_space",
@@ -247,14 +294,71 @@ def _spaced(call: Call) -> list[Warning]:
     return list(found.values())
 
 
+def _drafts(call: Call) -> list[Warning]:
+    return [
+        Warning(
+            "pack_draft",
+            f"nothing was fitted on the served model for {used.pack.id} {used.pack.version}: its "
+            "answers are given and nothing is decided; fit it, or serve one of "
+            f"{', '.join(used.pack.fitted) or 'no model so far'}",
+            param=used.path,
+        )
+        for used in call.packs
+        if used.fit.constants is None
+    ]
+
+
+def _cut_contents(call: Call) -> list[Warning]:
+    return [
+        Warning(
+            "content_chunked",
+            f"the content is longer than {call.limits.max_content_tokens} tokens and was read in "
+            f"{entry.parts} chunks, as on_long of its packs says; raw answers are left out",
+            param=entry.path,
+            input_id=entry.id,
+        )
+        for entry in call.inputs
+        if entry.parts > 1 and entry.part == 0
+    ]
+
+
 def _selections(call: Call) -> list[tuple[Question, ...]]:
     """The distinct selections of questions of a call."""
     return list({id(entry.questions): entry.questions for entry in call.inputs}.values())
 
 
+def answers_of_packs(
+    call: Call, entry: Input, result: Result
+) -> list[tuple[UsedPack, slice, tuple[QuestionAnswer, ...]]]:
+    """Each pack of a call with the place of its questions in the input's, and their answers."""
+    found = []
+    at = entry.own
+    for used in call.packs:
+        place = slice(at, at + len(used.pack.questions))
+        found.append((used, place, result.answers[place]))
+        at = place.stop
+    return found
+
+
+def shown_answers(
+    call: Call, entry: Input, result: Result
+) -> list[tuple[Question, QuestionAnswer]]:
+    """The answers that the response has: to own questions, and to those of packs that show theirs.
+
+    A cut content has none: each chunk has its own answers, and a caller reads them as the whole's.
+    """
+    if entry.parts > 1:
+        return []
+    found = list(zip(entry.questions[: entry.own], result.answers, strict=False))
+    for used, place, answers in answers_of_packs(call, entry, result):
+        if used.shows_answers:
+            found += zip(entry.questions[place], answers, strict=True)
+    return found
+
+
 def warnings_of(call: Call, results: Sequence[Result]) -> list[Warning]:
     """What the caller should know about the answers."""
-    found = _spaced(call)
+    found = [*_spaced(call), *_drafts(call), *_cut_contents(call)]
     for entry, result in zip(call.inputs, results, strict=True):
         if not result.join_merged:
             found.append(
@@ -265,7 +369,7 @@ def warnings_of(call: Call, results: Sequence[Result]) -> list[Warning]:
                     param=entry.path,
                 )
             )
-        for answer in result.answers:
+        for _, answer in shown_answers(call, entry, result):
             if not answer.single_read:
                 continue
             residual = sum(prompt.residual for prompt in answer.prompts) / len(answer.prompts)

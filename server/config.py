@@ -8,7 +8,7 @@ import difflib
 import json
 import os
 import tomllib
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +18,7 @@ from spinf_serve.engine.work import Limits
 from spinf_serve.packs.errors import Unusable
 
 Table = Literal["engine", "server", "limits"]
-Value = str | int | bool
+Value = str | int | bool | tuple[str, ...]
 
 _PREFIX = "SPINF_"
 CONFIG_ENV = f"{_PREFIX}CONFIG"
@@ -43,6 +43,11 @@ class ServerConfig:
         keepalive_seconds: how long an idle connection stays open.
         shutdown_seconds: how long requests in work may take once the server is to end.
         debug: whether every caller sees the extra counters that a trusted one sees.
+        packs: further sources of packs, folders or `github:owner/repo[@ref][#folder]`.
+        official_packs: whether the packs that come with this package are served.
+        packs_refresh: whether sources elsewhere are asked again which commit a tag is.
+        packs_cache: folder for fetched and parsed packs; None takes the user's cache folder.
+        github_token: of someone who may read private sources.
     """
 
     engine: EngineConfig = field(default_factory=EngineConfig)
@@ -57,6 +62,11 @@ class ServerConfig:
     keepalive_seconds: int = 75
     shutdown_seconds: int = 30
     debug: bool = False
+    packs: tuple[str, ...] = ()
+    official_packs: bool = True
+    packs_refresh: bool = False
+    packs_cache: str | None = None
+    github_token: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +88,32 @@ class Text:
     def from_toml(self, value: object) -> Value | None:
         """The value of a key in the file, None when it is not acceptable."""
         return value if isinstance(value, str) and value.strip() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """A setting that is several texts: a flag that may be given again, a list in the file."""
+
+    placeholder: str = "TEXT"
+    secret: Literal[False] = False
+
+    @property
+    def accepted(self) -> str:
+        """What the setting takes, in words."""
+        return "texts that are not empty: a list in the file, commas between them in the variable"
+
+    def from_text(self, text: str) -> Value | None:
+        """The value of a variable, None when it is not acceptable."""
+        return self.from_toml([part.strip() for part in text.split(",")]) if text.strip() else ()
+
+    def from_toml(self, value: object) -> Value | None:
+        """The value of a key in the file or of repeated flags, None when it is not acceptable."""
+        if isinstance(value, str):
+            value = [value]
+        if not isinstance(value, list | tuple):
+            return None
+        texts = tuple(item for item in value if isinstance(item, str) and item.strip())
+        return texts if len(texts) == len(value) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +226,10 @@ class Setting:
 
     name: str
     table: Table
-    form: Text | Token | Count | Choice | Switch
+    form: Text | Texts | Token | Count | Choice | Switch
     help: str
     positional: bool = False
+    variable: str = ""
 
     @property
     def flag(self) -> str:
@@ -201,8 +238,8 @@ class Setting:
 
     @property
     def env(self) -> str:
-        """Its environment variable."""
-        return f"{_PREFIX}{self.name.upper()}"
+        """Its environment variable; `variable` where other programs read the same one."""
+        return self.variable or f"{_PREFIX}{self.name.upper()}"
 
     @property
     def default(self) -> Value | None:
@@ -278,6 +315,32 @@ SETTINGS: tuple[Setting, ...] = (
         "how long requests in work may take after SIGTERM or Ctrl-C; then they are answered 503",
     ),
     Setting("debug", "server", Switch(), "show the counters of trusted callers to everybody"),
+    Setting(
+        "packs",
+        "server",
+        Texts("SOURCE"),
+        "further packs: a folder, or github:owner/repo[@ref][#folder]; may be given again",
+    ),
+    Setting("official_packs", "server", Switch(), "serve the packs that come with this package"),
+    Setting(
+        "packs_refresh",
+        "server",
+        Switch(),
+        "ask again which commit a tag of a pack's source is, instead of remembering it",
+    ),
+    Setting(
+        "packs_cache",
+        "server",
+        Text("FOLDER"),
+        "where fetched and parsed packs are kept; not set: spinf-serve/packs in the user's cache",
+    ),
+    Setting(
+        "github_token",
+        "server",
+        Token(),
+        "token of someone who may read private sources of packs",
+        variable="GITHUB_TOKEN",
+    ),
     Setting("max_content_tokens", "limits", Count(1), "tokens of one content"),
     Setting("max_query_tokens", "limits", Count(1), "tokens of one filled template"),
     Setting("max_prompts_per_input", "limits", Count(1), "filled templates asked of one content"),
@@ -295,7 +358,7 @@ def settings_of(*tables: Table) -> tuple[Setting, ...]:
 
 
 def load(
-    flags: Mapping[str, str | bool | None],
+    flags: Mapping[str, str | bool | Sequence[str] | None],
     environ: Mapping[str, str] = os.environ,
     file: Path | None = None,
 ) -> ServerConfig:
@@ -303,7 +366,7 @@ def load(
 
     Args:
         flags: setting name -> what the command line gave, None where it gave nothing.
-        environ: the environment; only `SPINF_…` names are read.
+        environ: the environment; only names of settings are read.
         file: a TOML file; when None, the one that `SPINF_CONFIG` names, if any.
 
     Raises:
@@ -318,13 +381,26 @@ def load(
         given = flags.get(setting.name)
         if isinstance(given, bool):
             values[setting.name] = given
-        elif given is not None:
+        elif isinstance(given, str):
             values[setting.name] = _from_text(setting, given, setting.flag)
+        elif given:
+            value = setting.form.from_toml(list(given))
+            if value is None:
+                raise Unusable(_refusal(setting, setting.flag, list(given)))
+            values[setting.name] = value
     return ServerConfig(
         engine=EngineConfig(**_part(values, "engine")),
         limits=Limits(**_part(values, "limits")),
         **_part(values, "server"),
     )
+
+
+def packs_cache(config: ServerConfig, environ: Mapping[str, str] = os.environ) -> Path:
+    """The folder for fetched and parsed packs: the setting's, or one in the user's cache folder."""
+    if config.packs_cache is not None:
+        return Path(config.packs_cache)
+    base = environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "spinf-serve" / "packs"
 
 
 def share_cores(environ: MutableMapping[str, str] = os.environ) -> None:

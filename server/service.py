@@ -7,14 +7,16 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from spinf_serve.engine.api import Engine, Job
 from spinf_serve.server.admission import Admission
 from spinf_serve.server.auth import Caller
 from spinf_serve.server.calls import compile_call, located, usage_of, warnings_of
+from spinf_serve.server.chunks import chunked
 from spinf_serve.server.config import ServerConfig
+from spinf_serve.server.served_packs import ServedPacks
 from spinf_serve.server.wire.json_text import Document, decode
 from spinf_serve.server.wire.spinf import ScoreRequest, read_request
 from spinf_serve.server.wire.spinf_reply import Timing, reply
@@ -64,12 +66,14 @@ class Service:
     Attributes:
         config: the server's settings.
         worker: the engine's owner.
+        packs: the packs.
         admission: the slots.
     """
 
-    def __init__(self, config: ServerConfig, worker: Worker) -> None:
+    def __init__(self, config: ServerConfig, worker: Worker, packs: ServedPacks) -> None:
         self.config = config
         self.worker = worker
+        self.packs = packs
         self.admission = Admission(config.queue)
         self._host = ThreadPoolExecutor(_HOST_THREADS, thread_name_prefix="host")
 
@@ -90,18 +94,21 @@ class Service:
         if len(arrival.body) <= _SMALL_BODY_BYTES:
             document = decode(arrival.body)
         else:
-            document = await self._on_host(lambda: decode(arrival.body))
+            document = await self.on_host(lambda: decode(arrival.body))
         engine = self.worker.engine
         with self.admission.slot():
-            prepared = await self._on_host(lambda: _prepare(document, engine, arrival.caller, chat))
+            prepared = await self.on_host(
+                lambda: _prepare(document, engine, arrival.caller, chat, self.packs)
+            )
             outcome = await self._outcome(prepared.jobs, arrival.gone)
             if isinstance(outcome, Failed):
                 raise located(outcome.error, prepared.request.call.inputs[outcome.index])
-            return await self._on_host(
+            return await self.on_host(
                 lambda: _written(prepared, outcome, engine, arrival, created, start)
             )
 
-    async def _on_host(self, work: Callable[[], T]) -> T:
+    async def on_host(self, work: Callable[[], T]) -> T:
+        """Runs work that takes the interpreter for a while on a thread beside the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._host, work)
 
     async def _outcome(self, jobs: tuple[Job, ...], gone: Callable[[], Awaitable[None]]) -> Outcome:
@@ -136,9 +143,12 @@ def _call_soon(
         loop.call_soon_threadsafe(function, value)
 
 
-def _prepare(document: Document, engine: Engine, caller: Caller, chat: bool) -> _Prepared:
+def _prepare(
+    document: Document, engine: Engine, caller: Caller, chat: bool, packs: ServedPacks
+) -> _Prepared:
     start = time.perf_counter()
-    request = read_request(document, engine, caller, chat)
+    request = read_request(document, engine, caller, chat, packs)
+    request = replace(request, call=chunked(engine, request.call))
     jobs = compile_call(engine, request.call)
     return _Prepared(request, jobs, time.perf_counter() - start)
 

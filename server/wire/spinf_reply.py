@@ -8,14 +8,11 @@ from spinf_serve.engine.api import Engine
 from spinf_serve.engine.work import Result
 from spinf_serve.packs.answer import OptionAnswer, PromptAnswer
 from spinf_serve.packs.question import Question
-from spinf_serve.server.calls import Input, Usage, Warning
+from spinf_serve.server.calls import Input, Usage, Warning, answers_of_packs, shown_answers
 from spinf_serve.server.wire.json_text import encode
+from spinf_serve.server.wire.pack_reply import pack_result
+from spinf_serve.server.wire.rounding import rounded
 from spinf_serve.server.wire.spinf import ScoreRequest
-
-DECIMALS = 6
-"""Decimals of probabilities and log-probabilities, unless full precision is asked for."""
-
-_STEPS = 10.0**DECIMALS
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +72,32 @@ def reply(
     if request.chat:
         tail["choices"] = []
     # One piece per input: encoding holds the interpreter, and health checks run between pieces.
-    pieces = [
-        encode(_result(entry, result, request.full_precision))
-        for entry, result in zip(request.call.inputs, results, strict=True)
-    ]
+    pieces = []
+    at = 0
+    while at < len(results):
+        entry = request.call.inputs[at]
+        chunks = results[at : at + entry.parts]
+        pieces.append(encode(_result(request, entry, chunks)))
+        at += entry.parts
     return b'%s,"results":[%s],%s' % (encode(head)[:-1], b",".join(pieces), encode(tail)[1:])
 
 
-def _result(entry: Input, result: Result, full: bool) -> dict[str, Any]:
-    prompt_body = _full_prompt if full else _prompt
-    queries = []
-    for question, answer in zip(entry.questions, result.answers, strict=True):
-        queries.append(_query(question, [prompt_body(prompt) for prompt in answer.prompts]))
-    return {"input_id": entry.id, "queries": queries}
+def _result(request: ScoreRequest, entry: Input, chunks: Sequence[Result]) -> dict[str, Any]:
+    """An input's part of the answer, from the result of each of its chunks; mostly there is one."""
+    call = request.call
+    prompt_body = _full_prompt if request.full_precision else _prompt
+    queries = [
+        _query(question, [prompt_body(prompt) for prompt in answer.prompts])
+        for question, answer in shown_answers(call, entry, chunks[0])
+    ]
+    body: dict[str, Any] = {"input_id": entry.id, "queries": queries}
+    if call.packs:
+        by_chunk = [answers_of_packs(call, entry, result) for result in chunks]
+        body["packs"] = [
+            pack_result(parts[0][0], [answers for _, _, answers in parts])
+            for parts in zip(*by_chunk, strict=True)
+        ]
+    return body
 
 
 def _query(question: Question, combinations: list[dict[str, Any]]) -> dict[str, Any]:
@@ -101,7 +111,7 @@ def _prompt(prompt: PromptAnswer) -> dict[str, Any]:
     return {
         "values": dict(prompt.values),
         "options": [_option(option) for option in prompt.options],
-        "residual": _rounded(prompt.residual),
+        "residual": rounded(prompt.residual),
         "floor_residual": _optional(prompt.floor_residual),
     }
 
@@ -110,8 +120,8 @@ def _option(option: OptionAnswer) -> dict[str, Any]:
     text, logprob, p, floor_p, _ = option
     return {
         "text": text,
-        "logprob": _rounded(logprob),
-        "p": _rounded(p),
+        "logprob": rounded(logprob),
+        "p": rounded(p),
         "floor_p": _optional(floor_p),
     }
 
@@ -125,13 +135,8 @@ def _full_prompt(prompt: PromptAnswer) -> dict[str, Any]:
     }
 
 
-def _rounded(value: float) -> float:
-    # Three times as fast as `round(value, DECIMALS)`, and gives no -0.0.
-    return round(value * _STEPS) / _STEPS
-
-
 def _optional(value: float | None) -> float | None:
-    return None if value is None else _rounded(value)
+    return None if value is None else rounded(value)
 
 
 def _warning(warning: Warning) -> dict[str, Any]:
@@ -179,6 +184,8 @@ def _usage(usage: Usage, extras: bool) -> dict[str, Any]:
         },
         "processed_tokens": usage.processed_tokens,
     }
+    if usage.packs:
+        body["packs"] = {"count": usage.packs, "query_tokens": usage.pack_query_tokens}
     if extras:
         none_of_these = {"generated_tokens": 0, **media, "audio_ms": 0, "audio_tokens": 0}
         body |= {"packed_tokens": usage.packed_tokens, **parts, **none_of_these}

@@ -283,6 +283,36 @@ def test_a_slow_client_does_not_hold_a_slot(stub_server):
     assert_works(stub_server)
 
 
+def stalled(config: ServerConfig, *pieces: bytes) -> bytes:
+    """What a client is answered that sends the head of a request and pieces, half a second apart."""
+    with running(StubEngine(LIMITS).as_engine, config) as server:
+        address = (server.http.base_url.host, server.http.base_url.port)
+        with socket.create_connection(address, timeout=20) as connection:
+            head = b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+            connection.sendall(head % 400)
+            for piece in pieces:
+                connection.sendall(piece)
+                time.sleep(0.5)
+            # To its end: the server closes the connection.
+            answer = connection.makefile("rb").read()
+        assert_works(server)
+    return answer
+
+
+def test_a_body_that_stalls_is_refused_and_the_connection_closed():
+    answer = stalled(ServerConfig(body_idle_seconds=1), b'{"model"')
+    assert answer.startswith(b"HTTP/1.1 400") and b"connection: close" in answer.lower()
+    assert b'"code":"invalid_json"' in answer
+    assert b"stopped after 8 bytes and nothing came for 1 seconds" in answer
+
+
+def test_a_body_may_come_slowly():
+    body = padded(400)
+    pieces = [body[at : at + 100] for at in range(0, 400, 100)]
+    answer = stalled(ServerConfig(body_idle_seconds=1, keepalive_seconds=1), *pieces)
+    assert answer.startswith(b"HTTP/1.1 200")
+
+
 def test_an_engine_thread_that_died_shows_in_livez(stub, stub_server, caplog):
     stub.step_error = ValueError("broken")
     stub.cancel = None
@@ -316,6 +346,14 @@ def test_health_answers_are_the_documented_ones(server):
     assert ready["ready"] is True
     assert ready["boot"]["model"]
     assert all("X-Request-Id" in server.http.get(path).headers for path in OPEN)
+
+
+@pytest.mark.parametrize("path", OPEN)
+def test_health_answers_a_head_like_a_get_without_the_body(server, path):
+    got, head = server.http.get(path), server.http.head(path)
+    assert (head.status_code, head.content) == (got.status_code, b"")
+    for name in ("content-type", "content-length"):
+        assert head.headers[name] == got.headers[name]
 
 
 # --- warnings
@@ -363,7 +401,7 @@ def test_models_is_one_body_for_three_clients(server):
 
 
 def test_no_packs_are_served(server):
-    assert server.http.get("/v1/packs").json() == {"packs": [], "sources": []}
+    assert server.http.get("/v1/packs").json() == {"packs": [], "sources": [], "faults": []}
 
 
 def test_scoring_needs_no_content_type(server: Running):

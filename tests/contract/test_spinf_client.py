@@ -69,7 +69,7 @@ def test_a_raw_body_and_the_model_list(client):
 
 
 def test_packs_are_listed_as_none_and_refused_by_name(client, waits):
-    assert client.list_packs() == {"packs": [], "sources": []}
+    assert client.list_packs() == {"packs": [], "sources": [], "faults": []}
     for call in (client.get_pack, lambda: client.moderate("x")):
         with pytest.raises(SpinfError) as caught:
             call()

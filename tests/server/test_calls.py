@@ -19,7 +19,7 @@ from tests.support.stub_engine import StubEngine
 
 LATE = Question("late", (Prompt("Late?"),), (" yes", " no"))
 GRID = Question("grid", (Prompt("A?", {"F": "A"}), Prompt("B?", {"F": "B"})), (" x", " y", " z"))
-ENTRY = Input("a", "inputs.3", "text", (LATE, GRID), ("scoring.queries.7", "inputs.3.queries.0"))
+ENTRY = Input("a", "inputs.3", "text", (LATE, GRID), ("scoring.queries.7", "inputs.3.queries.0"), 2)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_usage_counts_shared_questions_once_and_prompts_for_each_input():
     paths = ("p", "p")
     call = Call(
         tuple(
-            Input(str(n), f"inputs.{n}", "", q, paths) for n, q in enumerate([shared, shared, own])
+            Input(str(n), f"inputs.{n}", "", q, paths, len(q)) for n, q in enumerate([shared, shared, own])
         ),
         Limits(),
     )
@@ -77,7 +77,7 @@ def test_a_call_is_refused_as_soon_as_its_tokens_are_too_many(limit, fits):
     # Twice a content of 5 tokens and a question of 5, and its floor of 5 once.
     question = Question("q", (Prompt("is it so late?"),), (" yes",))
     entries = tuple(
-        Input(name, f"inputs.{n}", "a b c d e", (question,), ("scoring.queries.0",))
+        Input(name, f"inputs.{n}", "a b c d e", (question,), ("scoring.queries.0",), 1)
         for n, name in enumerate("ab")
     )
     engine = StubEngine().as_engine()
@@ -113,7 +113,7 @@ def test_a_budget_refuses_what_goes_beyond():
 def test_a_question_is_poor_when_most_mass_lies_outside_its_options(residuals, single, warned):
     prompts = tuple(PromptAnswer({}, (), residual, None) for residual in residuals)
     result = Result((QuestionAnswer("late", prompts, single),), counts(), True)
-    call = Call((Input("a", "inputs.0", "", (LATE,), ("scoring.queries.0",)),), Limits())
+    call = Call((Input("a", "inputs.0", "", (LATE,), ("scoring.queries.0",), 1),), Limits())
     found = warnings_of(call, [result])
     assert [(w.code, w.input_id, w.question_id) for w in found] == (
         [("low_option_mass", "a", "late")] if warned else []
@@ -126,7 +126,7 @@ def test_a_question_is_poor_when_most_mass_lies_outside_its_options(residuals, s
 def test_a_template_that_ends_in_a_space_is_pointed_out_once(text, warned):
     question = Question("late", (Prompt(text),), (" yes", " no"))
     entries = tuple(
-        Input(name, f"inputs.{n}", "", (question,), ("scoring.queries.0",))
+        Input(name, f"inputs.{n}", "", (question,), ("scoring.queries.0",), 1)
         for n, name in enumerate("ab")
     )
     prompt = PromptAnswer({}, (), 0.1, None)

@@ -13,6 +13,7 @@ from spinf_serve.server.config import (
     Count,
     ServerConfig,
     Switch,
+    Texts,
     load,
     settings_of,
     share_cores,
@@ -91,12 +92,14 @@ def test_the_named_file_wins_over_the_environment_s(toml, tmp_path):
 def test_every_setting_can_be_set_from_each_source(setting, toml):
     sample, written, in_file = {
         Count: (77, "77", "77"),
-        Switch: (True, "true", "true"),
+        Switch: (not setting.default, *[str(not setting.default).lower()] * 2),
+        Texts: (("a", "b"), "a, b", '["a", "b"]'),
     }.get(type(setting.form), ("bfloat16", "bfloat16", '"bfloat16"'))
     if isinstance(setting.form, Count) and setting.form.minimum > 77:
         sample, written, in_file = setting.form.minimum, *[str(setting.form.minimum)] * 2
+    flag = list(sample) if isinstance(sample, tuple) else written
     for config in (
-        load({setting.name: written}, {}),
+        load({setting.name: flag}, {}),
         load({}, {setting.env: written}),
         load({}, {}, toml(f"{setting.name} = {in_file}")),
     ):

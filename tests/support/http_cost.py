@@ -19,7 +19,7 @@ from spinf_serve.server.config import ServerConfig
 from spinf_serve.server.wire.json_text import decode
 from spinf_serve.server.wire.spinf import read_request
 from spinf_serve.server.wire.spinf_reply import Timing, reply
-from tests.support.servers import question, running
+from tests.support.servers import no_packs, question, running
 from tests.support.stub_engine import StubEngine
 
 CONTENTS, QUESTIONS, WORDS = 24, 56, 466
@@ -57,7 +57,7 @@ def parts(raw: bytes) -> dict[str, float]:
     """Milliseconds of each part, without the engine."""
     stub = StubEngine()
     engine = stub.as_engine()
-    request = read_request(decode(raw), engine, ANYBODY, chat=False)
+    request = read_request(decode(raw), engine, ANYBODY, False, no_packs())
     jobs = compile_call(engine, request.call)
     results = stub.run([job.work for job in jobs])
     usage = usage_of(request.call, [result.counts for result in results])
@@ -77,7 +77,7 @@ def parts(raw: bytes) -> dict[str, float]:
 
     return {
         "decode": best(lambda: decode(raw)),
-        "read": best(lambda: read_request(decode(raw), engine, ANYBODY, False))
+        "read": best(lambda: read_request(decode(raw), engine, ANYBODY, False, no_packs()))
         - best(lambda: decode(raw)),
         "usage and warnings": best(
             lambda: (
@@ -105,7 +105,7 @@ def over_http(raw: bytes) -> float:
 def stub_alone(raw: bytes) -> float:
     """Least CPU milliseconds of the stub: compile and answer."""
     stub = StubEngine()
-    request = read_request(decode(raw), stub.as_engine(), ANYBODY, chat=False)
+    request = read_request(decode(raw), stub.as_engine(), ANYBODY, False, no_packs())
     works = [job.work for job in compile_call(stub.as_engine(), request.call)]
     return best(lambda: stub.run(works))
 

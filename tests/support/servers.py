@@ -5,15 +5,25 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
 import uvicorn
 
 from spinf_serve.engine.api import Engine
+from spinf_serve.packs.catalogue import load_catalogue
+from spinf_serve.packs.sources import Access
 from spinf_serve.server.app import bind, create_app
 from spinf_serve.server.config import ServerConfig
+from spinf_serve.server.served_packs import ServedPacks
 from spinf_serve.server.service import Service
+
+
+def no_packs() -> ServedPacks:
+    """An empty catalogue."""
+    access = Access(cache=Path("not-used"))
+    return ServedPacks(load_catalogue((), official=None, access=access, say=print))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +49,14 @@ class Running:
 
 @contextmanager
 def running(
-    open_engine: Callable[[], Engine], config: ServerConfig, *, wait: bool = True
+    open_engine: Callable[[], Engine],
+    config: ServerConfig,
+    *,
+    wait: bool = True,
+    packs: ServedPacks | None = None,
 ) -> Iterator[Running]:
     """Runs a server on a free port until the end of the block; waits until it is ready."""
-    app = create_app(open_engine, config)
+    app = create_app(open_engine, config, packs or no_packs())
     listening = bind("127.0.0.1", 0)
     server = uvicorn.Server(
         uvicorn.Config(

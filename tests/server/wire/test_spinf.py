@@ -10,7 +10,7 @@ from spinf_serve.packs.errors import Refused
 from spinf_serve.server.auth import ANYBODY, Caller
 from spinf_serve.server.wire.json_text import Document
 from spinf_serve.server.wire.spinf import read_request
-from tests.support.servers import inputs, question, request
+from tests.support.servers import inputs, no_packs, question, request
 from tests.support.stub_engine import StubEngine, named
 
 TRUSTED = Caller(trusted=True, sees_counters=True)
@@ -18,7 +18,7 @@ GRID = question(template="{A}{B}{?}", combinations="all")
 
 
 def read(body: Any, limits: Limits | None = None, caller: Caller = ANYBODY, chat: bool = False):
-    return read_request(Document(body), StubEngine(limits).as_engine(), caller, chat)
+    return read_request(Document(body), StubEngine(limits).as_engine(), caller, chat, no_packs())
 
 
 def refusal(body: Any, limits: Limits | None = None) -> Refused:
@@ -104,7 +104,7 @@ def test_a_refusal_of_a_model_names_no_served_name_twice():
         stub.served = served
         with pytest.raises(Refused) as caught:
             read_request(
-                Document(request() | {"model": "x"}), stub.as_engine(), ANYBODY, chat=False
+                Document(request() | {"model": "x"}), stub.as_engine(), ANYBODY, False, no_packs()
             )
         assert caught.value.message.endswith(f"; this server serves my-model{also}")
 

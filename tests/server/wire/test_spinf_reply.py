@@ -19,7 +19,7 @@ COUNTS = Counts(content_tokens=24, query_tokens=8, packed_tokens=32, floors={1: 
 def answer(option: OptionAnswer, residual=0.5, floor_residual=None):
     prompt = PromptAnswer({}, (option,), residual, floor_residual)
     result = Result((QuestionAnswer("late", (prompt,), True),), COUNTS, True)
-    call = Call((Input("0", "inputs.0", "x", (QUESTION,), ("scoring.queries.0",)),), Limits())
+    call = Call((Input("0", "inputs.0", "x", (QUESTION,), ("scoring.queries.0",), 1),), Limits())
     raw = reply(
         ScoreRequest(call, "spinf-12b", None, False, False, ()),
         [result],

@@ -1,0 +1,109 @@
+"""The packs that are served: one catalogue at a time, swapped whole when a local file changes.
+
+Requests hold the packs they were read with, so a change never reaches one in flight.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spinf_serve.engine.api import Engine
+from spinf_serve.engine.work import Work
+from spinf_serve.packs.catalogue import Catalogue, load_catalogue, official_folder
+from spinf_serve.packs.evaluate import state
+from spinf_serve.packs.pack import Constants, Pack, State
+from spinf_serve.packs.sources import Access
+from spinf_serve.server.config import ServerConfig, packs_cache
+
+logger = logging.getLogger(__name__)
+
+CLIENT_ALIASES = frozenset({"spinf-12b", "jev-latest"})
+"""Names that clients send by default, so that every model answers to them: no pack was fitted on
+whatever happens to answer, so they do not find a pack's constants on a stand-in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A pack on the served model.
+
+    Attributes:
+        constants: what was fitted on it; None for a draft.
+        state: how far its thresholds can be trusted here.
+        query_tokens: usage tokens of its questions on one content.
+    """
+
+    constants: Constants | None
+    state: State
+    query_tokens: int
+
+
+class ServedPacks:
+    """The served packs. Any thread.
+
+    Attributes:
+        catalogue: what is served now.
+    """
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.catalogue = catalogue
+        self._fits: dict[tuple[str, str], Fit] = {}
+
+    def refresh(self) -> None:
+        """Takes up changed files; an invalid one leaves its old version serving, and is told."""
+        catalogue = self.catalogue.refreshed(logger.warning)
+        if catalogue is not self.catalogue:
+            self.catalogue = catalogue
+            self._fits = {}
+
+    def fit(self, pack: Pack, engine: Engine) -> Fit:
+        """The pack on the engine's model; worked out once."""
+        key = (pack.digest, engine.fingerprint.model)
+        found = self._fits.get(key)
+        if found is None:
+            constants = pack.constants(pack_names(engine))
+            tokens = engine.compile(Work("", pack.questions)).counts.query_tokens
+            found = Fit(constants, state(constants, engine.fingerprint.model), tokens)
+            self._fits[key] = found
+        return found
+
+    def tell(self, engine: Engine) -> None:
+        """Logs which packs are served, and which of them only as drafts."""
+        states: dict[str, list[str]] = {}
+        for entry in self.catalogue.entries:
+            if entry.version is not None:
+                fit = self.fit(self.catalogue.get(entry.id), engine)
+                states.setdefault(fit.state, []).append(f"{entry.id} {entry.version}")
+        for name, ids in states.items():
+            logger.info("packs served as %s: %s", name, ", ".join(ids))
+        if "draft" in states:
+            logger.warning(
+                "nothing was fitted on %s for the drafts: they answer and decide nothing",
+                engine.served.id,
+            )
+
+
+def open_packs(config: ServerConfig) -> ServedPacks:
+    """The official packs and those of the configured sources.
+
+    Raises:
+        Unusable: a source that was given cannot be read or contradicts another.
+    """
+    access = Access(
+        cache=packs_cache(config),
+        token=config.github_token,
+        offline=config.engine.offline,
+        refresh=config.packs_refresh,
+    )
+    official = str(official_folder()) if config.official_packs else None
+    return ServedPacks(
+        load_catalogue(config.packs, official=official, access=access, say=logger.warning)
+    )
+
+
+def pack_names(engine: Engine) -> tuple[str, ...]:
+    """The names under which a pack's constants may stand for the engine's model."""
+    served = engine.served
+    names: Sequence[str] = (served.id, served.name, served.base_model, *served.aliases)
+    if served.stand_in:
+        names = [name for name in names if name.casefold() not in CLIENT_ALIASES]
+    return tuple(dict.fromkeys(name for name in names if name))

@@ -1,0 +1,246 @@
+"""Questions and inputs of a request: from JSON values to the inputs of a call."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+from spinf_serve.engine.work import Limits
+from spinf_serve.packs.ask import scored_question
+from spinf_serve.packs.errors import Refused
+from spinf_serve.packs.question import Question
+from spinf_serve.server.calls import Budget, Input, UsedPack, Warning
+from spinf_serve.server.wire.content import read_content
+from spinf_serve.server.wire.fields import Fields, wrong_type
+from spinf_serve.server.wire.pack_refs import check_own, wrapping
+
+MAX_ID_CHARS = 128
+"""Longest id of an input or query, and longest endpoint."""
+
+MAX_NOTES = 32
+"""Most ignored fields that one answer tells of."""
+
+_INPUT = frozenset({"id", "messages", "query_ids", "queries", "parameters"})
+_SLOT_FIELDS = ("max_tokens", "top_k", "calibration", "generate")
+_QUERY = frozenset(
+    {"id", "template", "options", "combinations", "values", "empty_floor", "group", *_SLOT_FIELDS}
+)
+
+
+def ignored(path: str, why: str) -> Warning:
+    """The warning about a field that has no effect."""
+    return Warning("ignored_field", f"{path} {why}", param=path)
+
+
+@dataclass(slots=True)
+class Reading:
+    """What reading a body needs on the way.
+
+    Attributes:
+        limits: the limits of this call.
+        empty_floor, case_insensitive: the call's defaults for questions.
+        templates: filled templates that may still be made.
+        characters: characters that these may still have.
+        answers: probabilities that may still be asked for.
+        packs: the packs of the call.
+        notes: warnings so far.
+    """
+
+    limits: Limits
+    templates: Budget
+    characters: Budget
+    answers: Budget
+    empty_floor: bool = True
+    case_insensitive: bool = True
+    packs: tuple[UsedPack, ...] = ()
+    notes: list[Warning] = field(default_factory=list)
+
+    def note(self, fields: Fields) -> None:
+        """Remembers the unknown fields of an object that look like misspelt ones."""
+        if fields.unknown and len(self.notes) < MAX_NOTES:
+            self.notes += [
+                ignored(fields.at(name), f"is not a field and was ignored; did you mean `{near}`?")
+                for name, near in fields.misspelt()
+            ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Questions of an input and where each stands in the request; counted once."""
+
+    questions: tuple[Question, ...]
+    paths: tuple[str, ...]
+    prompts: int
+    answers: int
+
+    def behind(self, packs: tuple[UsedPack, ...]) -> "_Asked":
+        """The same with the questions of the packs behind; each stands where its pack is named."""
+        if not packs:
+            return self
+        theirs = [(question, used.path) for used in packs for question in used.pack.questions]
+        return _asked(chain(zip(self.questions, self.paths, strict=True), theirs))
+
+
+def _asked(chosen: Iterable[tuple[Question, str]]) -> _Asked:
+    entries = list(chosen)
+    return _Asked(
+        tuple(question for question, _ in entries),
+        tuple(path for _, path in entries),
+        sum(len(question.prompts) for question, _ in entries),
+        sum(len(question.prompts) * len(question.options) for question, _ in entries),
+    )
+
+
+def read_questions(owner: Fields, reading: Reading) -> dict[str, tuple[Question, str]]:
+    """The questions of `queries`, by id, with the path of each."""
+    found: dict[str, tuple[Question, str]] = {}
+    for index, value in enumerate(owner.items("queries") or []):
+        path = f"{owner.at('queries')}.{index}"
+        question = _question(value, path, reading)
+        if question.id in found:
+            raise Refused(
+                "duplicate_id",
+                f"the id {question.id!r} is also that of {found[question.id][1]}",
+                f"{path}.id",
+            )
+        found[question.id] = (question, path)
+    return found
+
+
+def _question(value: Any, path: str, reading: Reading) -> Question:
+    query = Fields(value, path, _QUERY)
+    reading.note(query)
+    combinations = query.get("combinations")
+    if combinations is not None and type(combinations) not in (str, list):
+        raise wrong_type(combinations, query.at("combinations"), 'a list of objects or "all"')
+    # Read outside: the refusals of a field have its whole path already.
+    name = query.text("id", MAX_ID_CHARS)
+    template = query.text("template")
+    options = query.items("options")
+    values = query.mapping("values")
+    empty_floor = query.flag("empty_floor", reading.empty_floor)
+    group = query.optional_text("group", MAX_ID_CHARS)
+    try:
+        question = scored_question(
+            name,
+            template,
+            options,
+            combinations,
+            values,
+            case_insensitive=reading.case_insensitive,
+            empty_floor=empty_floor,
+            group=group,
+            max_options=reading.limits.max_options,
+            slot_fields=[name for name in _SLOT_FIELDS if query.get(name) is not None],
+            unknown=query.unknown[:MAX_NOTES],
+        )
+    except Refused as refused:
+        raise refused.within(path) from None
+    reading.templates.take(len(question.prompts))
+    reading.characters.take(sum(len(prompt.text) for prompt in question.prompts))
+    return question
+
+
+def read_inputs(
+    body: Fields, shared: dict[str, tuple[Question, str]], reading: Reading
+) -> tuple[Input, ...]:
+    messages, given = body.items("messages"), body.items("inputs")
+    if messages is None and given is None:
+        raise _neither(body)
+    if messages is not None:
+        if given is not None:
+            raise body.refused("messages", "and inputs are both given; exactly one is needed")
+        given = [{"id": "0", "messages": messages}]
+    if not given:
+        raise body.refused("inputs", "is an empty list; give at least one")
+    # Inputs with the same selection share one tuple, so that it is compiled once.
+    selections: dict[tuple[str, ...] | None, tuple[_Asked, _Asked]] = {}
+    found: dict[str, Input] = {}
+    for index, value in enumerate(given):
+        path = f"inputs.{index}"
+        entry = Fields(value, path, _INPUT)
+        reading.note(entry)
+        name = entry.text("id", MAX_ID_CHARS)
+        if name in found:
+            raise Refused(
+                "duplicate_id", f"the id {name!r} is also that of {found[name].path}", f"{path}.id"
+            )
+        key = _chosen_ids(entry, shared)
+        if key not in selections:
+            own = _asked(map(shared.__getitem__, shared if key is None else key))
+            selections[key] = own, own.behind(reading.packs)
+        own, asked = selections[key]
+        if entry.get("queries") is not None:
+            own = _with_own(entry, own, reading)
+            asked = own.behind(reading.packs)
+        _check_count(entry, name, asked, reading)
+        reading.answers.take(asked.answers)
+        around = wrapping(entry, reading.packs)
+        content = read_content(entry, reading.packs, single=messages is not None)
+        found[name] = Input(
+            id=name,
+            path=path,
+            content=around[0] + content + around[1],
+            questions=asked.questions,
+            question_paths=asked.paths,
+            own=len(own.questions),
+            wrapping=around,
+        )
+    return tuple(found.values())
+
+
+def _neither(body: Fields) -> Refused:
+    near = [pair for pair in body.misspelt() if pair[1] in ("messages", "inputs")]
+    hint = f"; `{near[0][0]}` is not a field, did you mean `{near[0][1]}`?" if near else ""
+    return body.refused("messages", f"and inputs are both missing; exactly one is needed{hint}")
+
+
+def _chosen_ids(entry: Fields, shared: dict[str, tuple[Question, str]]) -> tuple[str, ...] | None:
+    """The ids of the shared questions an input chooses; None for all."""
+    ids = entry.items("query_ids")
+    if ids is None:
+        return None
+    seen: set[str] = set()
+    for index, name in enumerate(ids):
+        where = f"{entry.at('query_ids')}.{index}"
+        if type(name) is not str:
+            raise wrong_type(name, where, "a text")
+        if name not in shared:
+            raise Refused(
+                "unknown_query_id", f"scoring.queries has no id {name[:MAX_ID_CHARS]!r}", where
+            )
+        if name in seen:
+            raise Refused("duplicate_id", f"{where} repeats the id {name!r}", where)
+        seen.add(name)
+    return tuple(ids)
+
+
+def _with_own(entry: Fields, chosen: _Asked, reading: Reading) -> _Asked:
+    own = read_questions(entry, reading)
+    check_own(own, reading.packs)
+    for question, path in zip(chosen.questions, chosen.paths, strict=True):
+        if question.id in own:
+            raise Refused(
+                "duplicate_id",
+                f"the id {question.id!r} is also that of {path}, which this input chooses",
+                f"{own[question.id][1]}.id",
+            )
+    return _asked(chain(zip(chosen.questions, chosen.paths, strict=True), own.values()))
+
+
+def _check_count(entry: Fields, name: str, asked: _Asked, reading: Reading) -> None:
+    if not asked.questions:
+        hint = f"; {reading.notes[0].message}" if reading.notes else ""
+        raise Refused(
+            "empty_queries",
+            f"the input {name!r} has no question: give scoring.queries or queries of its own{hint}",
+            entry.path,
+        )
+    most = reading.limits.max_prompts_per_input
+    if asked.prompts > most:
+        raise Refused(
+            "too_many_prompts",
+            f"the input {name!r} has {asked.prompts} filled templates; the limit is {most} "
+            "(max_prompts_per_input): split them over several requests",
+            entry.path,
+        )

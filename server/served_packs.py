@@ -103,7 +103,12 @@ def open_packs(config: ServerConfig) -> ServedPacks:
 def pack_names(engine: Engine) -> tuple[str, ...]:
     """The names under which a pack's constants may stand for the engine's model."""
     served = engine.served
-    names: Sequence[str] = (served.id, served.name, served.base_model, *served.aliases)
-    if served.stand_in:
+    every = (served.id, served.name, served.base_model, *served.aliases)
+    return standing_names(every, stand_in=served.stand_in)
+
+
+def standing_names(names: Sequence[str], *, stand_in: bool) -> tuple[str, ...]:
+    """Those of a model's names under which a pack's constants may stand for it."""
+    if stand_in:
         names = [name for name in names if name.casefold() not in CLIENT_ALIASES]
     return tuple(dict.fromkeys(name for name in names if name))

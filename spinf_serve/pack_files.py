@@ -1,0 +1,96 @@
+"""Packs as commands name them: a file, or an id among the configured sources; and known models."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from spinf_serve.engine.loading.manifest import Manifest, names, read_manifests
+from spinf_serve.engine.models.served import ServedModel
+from spinf_serve.packs.catalogue import Catalogue, load_catalogue, official_folder
+from spinf_serve.packs.errors import Refused, Unusable
+from spinf_serve.packs.loader import SUFFIXES, read_pack
+from spinf_serve.packs.pack import Pack
+from spinf_serve.packs.sources import Access
+from spinf_serve.server.config import ServerConfig, packs_cache
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A pack with its file, `data` being the file's bytes."""
+
+    pack: Pack
+    file: Path
+    data: bytes
+
+
+def access(config: ServerConfig) -> Access:
+    """How sources elsewhere are reached."""
+    return Access(
+        cache=packs_cache(config),
+        token=config.github_token,
+        offline=config.engine.offline,
+        refresh=config.packs_refresh,
+    )
+
+
+def open_catalogue(config: ServerConfig, say: Callable[[str], None]) -> Catalogue:
+    """All packs of the configured sources; what is wrong with some stands in its `faults`."""
+    official = str(official_folder()) if config.official_packs else None
+    return load_catalogue(
+        config.packs, official=official, access=access(config), say=say, strict=False
+    )
+
+
+def given_pack(
+    name: str, config: ServerConfig, say: Callable[[str], None], version: str | None = None
+) -> Given:
+    """A pack by its file, or by `id` or `id@version`.
+
+    Raises:
+        Unusable: there is none of that name, or it cannot be read.
+        InvalidPack: the file is no valid pack.
+    """
+    if name.lower().endswith(SUFFIXES) or Path(name).exists():
+        if version is not None:
+            raise Unusable(f"{name} is a file, which has one version: leave --version out")
+        return read_given(Path(name))
+    pack_id, _, at = name.partition("@")
+    catalogue = open_catalogue(config, say)
+    try:
+        pack = catalogue.get(pack_id, version or at or None)
+    except Refused as refused:
+        raise Unusable(f"{refused.message}, and there is no such file") from None
+    file = next(one.file for one in catalogue.entry(pack_id).versions if one.pack is pack)
+    return Given(pack, file, file.read_bytes())
+
+
+def read_given(file: Path) -> Given:
+    """A pack by its file. Raises as `given_pack`."""
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise Unusable(f"{file} cannot be read: {error.strerror}") from None
+    return Given(read_pack(data, str(file)), file, data)
+
+
+def known_model(name: str) -> Manifest | None:
+    """What is known in advance of a model by its id or alias."""
+    wanted = name.casefold()
+    for manifest in read_manifests():
+        if wanted in {known.casefold() for known in names(manifest)}:
+            return manifest
+    return None
+
+
+def constants_names(served: ServedModel) -> tuple[str, ...]:
+    """The names under which a pack's constants may stand for a model."""
+    from spinf_serve.server.served_packs import standing_names
+
+    every = (served.id, served.name, served.base_model, *served.aliases)
+    return standing_names(every, stand_in=served.stand_in)
+
+
+def described(name: str) -> ServedModel | None:
+    """The description of a model that is known in advance."""
+    manifest = known_model(name)
+    return None if manifest is None else manifest.served

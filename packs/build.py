@@ -7,6 +7,7 @@ where in a file a field stands: faults carry the path of the field in the plain 
 import re
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from spinf_serve.packs.ask import MAX_NAME_CHARS, scored_question
@@ -244,7 +245,7 @@ def _question(
     if len(options) < 2:
         notes((*path, "options"), "there is one option; a pack's question has at least two")
         return None
-    return question
+    return replace(question, any_length=True)
 
 
 def _categories(file: Mapping[str, Any], notes: Notes) -> dict[str, Category]:

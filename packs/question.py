@@ -34,6 +34,8 @@ class Question:
         case_insensitive: whether other spellings of an option count for it.
         empty_floor: whether `floor_p` is wanted.
         group: the caller's label; echoed, moves no score.
+        any_length: whether its filled templates are exempt from the limit on their tokens: those of
+            a pack, which its author answers for.
     """
 
     id: str
@@ -42,3 +44,4 @@ class Question:
     case_insensitive: bool = True
     empty_floor: bool = True
     group: str | None = None
+    any_length: bool = False

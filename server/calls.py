@@ -227,7 +227,7 @@ def _check_lowered(engine: Engine, limits: Limits, entry: Input, counts: Counts)
             entry.path,
         )
     for question, path in zip(entry.questions, entry.question_paths, strict=True):
-        if limits.max_query_tokens < engine.limits.max_query_tokens:
+        if limits.max_query_tokens < engine.limits.max_query_tokens and not question.any_length:
             texts = [prompt.text for prompt in question.prompts]
             for index, tokens in enumerate(engine.tokenizer.encode_batch(texts)):
                 if len(tokens) > limits.max_query_tokens:

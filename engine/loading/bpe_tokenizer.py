@@ -124,8 +124,8 @@ class BpeTokenizer:
         place = next(place for place, char in enumerate(text) if self._lacks(char))
         raise Refused(
             "invalid_field",
-            f"the model has no token for the character U+{ord(text[place]):04X}, at character "
-            f"{place}; remove it",
+            f"the model has no token for U+{ord(text[place]):04X}, which is character {place + 1} "
+            "of the text; remove it",
         )
 
     def _lacks(self, char: str) -> bool:
@@ -155,6 +155,6 @@ def _utf8(text: str) -> bytes:
     except UnicodeEncodeError as error:
         raise Refused(
             "invalid_field",
-            f"the text is not valid Unicode: half a surrogate pair, "
-            f"U+{ord(text[error.start]):04X}, at character {error.start}; remove it",
+            f"the text is not valid Unicode: character {error.start + 1} is "
+            f"U+{ord(text[error.start]):04X}, half of a surrogate pair; send both halves",
         ) from None

@@ -108,7 +108,12 @@ def floor_read(keys: list[PromptKey], prompts: list[PromptTokens], bos_id: int |
 
 
 def _cut_within(tokenizer: Tokenizer, content: str, limits: Limits) -> Cut:
-    parts = cut(tokenizer, content)
+    try:
+        parts = cut(tokenizer, content)
+    except Refused:
+        # Whole, since the refusal of a part counts characters from the part's beginning.
+        tokenizer.encode(content)
+        raise
     if parts.content_tokens > limits.max_content_tokens:
         raise Refused(
             "content_too_long",

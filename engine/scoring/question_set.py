@@ -2,7 +2,7 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -220,25 +220,53 @@ class Compiler:
                     self._tokenizer, texts, options, case, self._limits.max_option_tokens
                 )
             except Refused as refused:
-                number = next(
-                    n
-                    for n, question in enumerate(questions)
+                same = {
+                    f"questions.{number}": question
+                    for number, question in enumerate(questions)
                     if (question.options, question.case_insensitive) == (options, case)
-                )
-                raise refused.within(f"questions.{number}") from None
+                }
+                raise self._placed(refused, same) from None
             for text, prompt in zip(texts, made, strict=True):
                 known[text, options, case] = prompt
                 self._prompts.put((text, options, case), prompt)
         return known
 
+    def _placed(self, refused: Refused, questions: dict[str, Question]) -> Refused:
+        """A refusal of questions with the same options, with the field that it is about.
+
+        Args:
+            refused: its param is `options.N`, or None where a text could not be tokenised.
+            questions: path -> question.
+        """
+        if refused.param is None:
+            for path, question in questions.items():
+                for field_name, text in _texts(question):
+                    # Anew, since parts of texts were tokenised: a place counts from a text's start.
+                    try:
+                        self._tokenizer.encode(text)
+                    except Refused as fault:
+                        return fault.within(f"{path}.{field_name}")
+        return refused.within(next(iter(questions)))
+
     def _check_length(
         self, prompt: PromptTokens, question: Question, number: int, index: int
     ) -> None:
-        if prompt.template_tokens > self._limits.max_query_tokens:
-            field = f"combinations.{index}" if question.prompts[index].values else "template"
+        if prompt.template_tokens > self._limits.max_query_tokens and not question.any_length:
             raise Refused(
                 "template_too_long",
                 f"the filled template has {prompt.template_tokens} tokens; the limit is "
                 f"{self._limits.max_query_tokens} (max_query_tokens)",
-                f"questions.{number}.{field}",
+                f"questions.{number}.{_prompt_field(question, index)}",
             )
+
+
+def _texts(question: Question) -> Iterator[tuple[str, str]]:
+    """Every text of a question that is tokenised, behind the name of its field."""
+    for index, option in enumerate(question.options):
+        yield f"options.{index}", option
+    for index, prompt in enumerate(question.prompts):
+        yield _prompt_field(question, index), prompt.text
+
+
+def _prompt_field(question: Question, index: int) -> str:
+    return f"combinations.{index}" if question.prompts[index].values else "template"

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from spinf_serve.packs.errors import Unusable
+from spinf_serve.packs.errors import Unusable, kind_of
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -12,13 +12,16 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_bytes())
     except FileNotFoundError:
-        raise Unusable(f"{path.parent}: {path.name} is missing") from None
+        raise Unusable(
+            f"{path.parent}: {path.name} is missing; a model's folder holds all files of its "
+            "repository: fetch them again, or name the repository, owner/name, instead"
+        ) from None
     except OSError as error:
         raise Unusable(f"{path}: cannot be read ({error.strerror})") from error
     except ValueError as error:
         raise Unusable(f"{path}: not valid JSON ({error})") from error
     if not isinstance(found, dict):
-        raise Unusable(f"{path}: should be a JSON object, found {type(found).__name__}")
+        raise Unusable(f"{path}: should be a JSON object, found {kind_of(found)}")
     return found
 
 

@@ -45,18 +45,45 @@ def locate(name: str, *, offline: bool) -> Located:
     for manifest in manifests:
         if name in names(manifest):
             return _of_manifest(manifest, offline=offline)
-    path = Path(name).expanduser()
     # An empty name would be the current folder.
-    if name and path.is_dir():
-        return Located(path, path.resolve().name, "local", None)
-    if path.is_file() or path.suffix == ".gguf":
-        return Located(path, path.stem, "local", None)
+    here = _local(name) if name else None
+    if here is not None:
+        return here
     hub_name = _HUB_NAME.fullmatch(name)
     if hub_name is None:
         raise _unknown(name, manifests)
     repo, revision = hub_name["repo"], hub_name["revision"]
     found, commit = _hub(repo, revision, None, offline=offline)
     return Located(found, repo, commit, None)
+
+
+def _local(name: str) -> Located | None:
+    """The folder or GGUF file of that name, if there is one or it can be meant for one."""
+    try:
+        path = Path(name).expanduser()
+        is_folder, is_file = path.is_dir(), path.is_file()
+    except (OSError, RuntimeError) as fault:
+        # Among others a name that is too long, or somebody's home folder that there is not.
+        why = fault.strerror if isinstance(fault, OSError) else fault
+        raise Unusable(f"the model {name[:200]!r} cannot be looked for: {why}") from fault
+    if not (is_folder or is_file or path.suffix == ".gguf"):
+        return None
+    called = path.resolve().name if is_folder else path.stem
+    if not _is_unicode(name) or not _is_unicode(called):
+        raise Unusable(
+            f"the path of the model {name!r} is not UTF-8, but answers name the model they are "
+            "from: rename it"
+        )
+    return Located(path, called, "local", None)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a name from the file system was decoded in full; Python keeps other bytes as halves."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _of_manifest(manifest: Manifest, *, offline: bool) -> Located:
@@ -80,6 +107,6 @@ def _unknown(name: str, manifests: Sequence[Manifest]) -> Unusable:
     close = difflib.get_close_matches(name, known, 1)
     meant = f"; did you mean {close[0]}?" if close else ""
     return Unusable(
-        f"no model {name!r}: neither a served model ({', '.join(known)}), nor a folder or .gguf "
+        f"no model {name[:200]!r}: neither a served model ({', '.join(known)}), nor a folder or .gguf "
         f"file, nor owner/name[@revision] on the hub{meant}"
     )

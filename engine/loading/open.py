@@ -101,7 +101,8 @@ def _of_folder(located: Located) -> OpenedModel:
 def _check_vocabulary(where: Path, tokenizer: Tokenizer, spec: ModelSpec) -> None:
     if tokenizer.vocab_size > spec.vocab:
         raise Unusable(
-            f"{where}: the tokenizer has {tokenizer.vocab_size} tokens, the embedding {spec.vocab}"
+            f"{where}: the tokenizer has {tokenizer.vocab_size} tokens, the embedding {spec.vocab}; "
+            "they are not of one model: fetch both from the same repository"
         )
 
 

@@ -1,11 +1,13 @@
 """The door of loading: each way to name a model, what is said of it, and its digest."""
 
 import hashlib
+import os
 import re
 import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -77,7 +79,9 @@ def test_a_folders_digest_is_of_what_decides_a_score_and_not_of_the_place(tmp_pa
 def test_a_tokenizer_larger_than_the_embedding_is_refused(tmp_path):
     save_tiny(tmp_path, "llama_tied")
     edit_json(tmp_path / "config.json", vocab_size=319)
-    with pytest.raises(Unusable, match="the tokenizer has 320 tokens, the embedding 319"):
+    with pytest.raises(
+        Unusable, match="the tokenizer has 320 tokens, the embedding 319; .*same repository"
+    ):
         open_checkpoint(str(tmp_path), offline=True)
 
 
@@ -99,8 +103,37 @@ def test_a_name_that_leads_nowhere_is_told_in_one_line(name, message, tmp_path, 
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", [b"caf\xe9.gguf", b"caf\xe9"])
+def test_a_path_that_is_not_utf_8_is_told_in_one_line(name, tmp_path):
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/" + name)
+    if path.endswith(".gguf"):
+        Path(path).write_bytes(b"")
+    else:
+        os.mkdir(path)
+    with pytest.raises(Unusable, match=r"is not UTF-8, but answers name the model.*: rename it$"):
+        open_checkpoint(path, offline=True)
+
+
+def test_a_folder_is_named_as_it_is_called_and_not_as_it_is_given(tmp_path, monkeypatch):
+    folder = os.fsencode(tmp_path) + b"/caf\xe9"
+    os.mkdir(folder)
+    monkeypatch.chdir(folder)
+    with pytest.raises(Unusable, match="is not UTF-8"):
+        open_checkpoint(".", offline=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("x" * 5000, "File name too long"), ("~nobody-of-that-name/model", "home directory")],
+)
+def test_a_name_that_cannot_be_looked_for_is_told_in_one_line(name, why):
+    with pytest.raises(Unusable, match=f"cannot be looked for: .*{why}") as caught:
+        open_checkpoint(name, offline=True)
+    assert len(str(caught.value)) < 400
+
+
 def test_an_empty_folder_says_what_it_lacks(tmp_path):
-    with pytest.raises(Unusable, match=r"tokenizer\.json is missing"):
+    with pytest.raises(Unusable, match=r"tokenizer\.json is missing; .*fetch them again"):
         open_checkpoint(str(tmp_path), offline=True)
 
 

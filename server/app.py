@@ -5,41 +5,53 @@ import copy
 import errno
 import logging
 import os
+import signal
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from types import FrameType
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.config import LOGGING_CONFIG
+from uvicorn.server import HANDLED_SIGNALS
 
 from spinf_serve.engine.api import Engine
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.server.auth import Guard
 from spinf_serve.server.border import Border
 from spinf_serve.server.config import ServerConfig
-from spinf_serve.server.routes import chat, health, models, packs, score
+from spinf_serve.server.routes import chat, health, models, score
+from spinf_serve.server.routes import packs as pack_routes
+from spinf_serve.server.served_packs import ServedPacks
 from spinf_serve.server.service import Service
 from spinf_serve.server.worker import Worker
 
 logger = logging.getLogger(__name__)
 
+# How soon an author who saved a pack can ask it; a look costs a few milliseconds.
+_LOOK_SECONDS = 1.0
 _LOOPBACK = ("localhost", "::1")
 
 
-def create_app(open_engine: Callable[[], Engine], config: ServerConfig) -> FastAPI:
+def create_app(
+    open_engine: Callable[[], Engine], config: ServerConfig, packs: ServedPacks
+) -> FastAPI:
     """The app. It answers from its start-up on; scoring answers 503 until the engine is open.
 
     Args:
         open_engine: called once, on the thread that then owns the engine.
+        packs: the packs that calls may name; their local folders are watched.
     """
-    service = Service(config, Worker(open_engine))
+    service = Service(config, Worker(open_engine), packs)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         service.worker.start()
+        watching = asyncio.create_task(_watch(packs))
         yield
+        watching.cancel()
         await asyncio.to_thread(service.stop)
 
     # Pages about the API would need the token like everything else; docs/ has them.
@@ -52,13 +64,26 @@ def create_app(open_engine: Callable[[], Engine], config: ServerConfig) -> FastA
         guard=Guard(config.token, config.trusted_token, config.debug),
         max_body_bytes=config.max_body_bytes,
     )
-    for module in (score, chat, models, packs, health):
+    for module in (score, chat, models, pack_routes, health):
         app.include_router(module.router)
     return app
 
 
+async def _watch(packs: ServedPacks) -> None:
+    """Takes up changed packs until it is cancelled; a fault in one look leaves what is served."""
+    while True:
+        await asyncio.sleep(_LOOK_SECONDS)
+        try:
+            await asyncio.to_thread(packs.refresh)
+        except Exception:
+            logger.exception("the packs' folders could not be looked at; the next look is soon")
+
+
 def serve(app: FastAPI, config: ServerConfig) -> None:
     """Serves an app of `create_app` until a signal; requests in work are then answered first.
+
+    Call it on the main thread. An engine that is still being opened then is left behind: see
+    `Worker.alive`.
 
     Raises:
         Unusable: the address cannot be listened on, or the engine cannot be opened for a reason
@@ -74,26 +99,43 @@ def serve(app: FastAPI, config: ServerConfig) -> None:
             server.should_exit = True
         elif not told and worker.ready:
             told = True
-            _tell_ready(worker)
+            _tell_ready(worker, app.state.service.packs)
 
     server = uvicorn.Server(
         uvicorn.Config(
             app,
             log_config=_log_config(),
             timeout_keep_alive=config.keepalive_seconds,
+            timeout_graceful_shutdown=config.shutdown_seconds,
             callback_notify=watch,
             timeout_notify=0,
             server_header=False,
         )
     )
-    _tell_address(listening, config)
-    try:
+    with _ended_by_signals(server):
+        _tell_address(listening, config)
         server.run(sockets=[listening])
-    except KeyboardInterrupt:
-        # uvicorn sends itself the signal again once everything is answered.
-        pass
     if isinstance(worker.load_error, Unusable):
         raise worker.load_error
+
+
+@contextmanager
+def _ended_by_signals(server: uvicorn.Server) -> Iterator[None]:
+    """Has signals end a server and nothing else.
+
+    uvicorn handles them while it runs. Once everything is answered it sends itself each one again,
+    for the handlers that were there before: without these, for an end by the signal.
+    """
+
+    def end(_: int, __: FrameType | None) -> None:
+        server.should_exit = True
+
+    before = {number: signal.signal(number, end) for number in HANDLED_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -136,7 +178,7 @@ def _tell_address(listening: socket.socket, config: ServerConfig) -> None:
         logger.warning("anybody who reaches this address may ask: set --token to change that")
 
 
-def _tell_ready(worker: Worker) -> None:
+def _tell_ready(worker: Worker, packs: ServedPacks) -> None:
     engine = worker.engine
     logger.info(
         "%s is ready after %.1f s (%s)",
@@ -146,11 +188,14 @@ def _tell_ready(worker: Worker) -> None:
     )
     if engine.served.stand_in:
         logger.warning("%s", engine.served.note)
+    packs.tell(engine)
 
 
 def _log_config() -> dict[str, Any]:
     """uvicorn's own, with our loggers beside its; requests are logged without bodies or headers."""
     config = copy.deepcopy(LOGGING_CONFIG)
+    # All of the log goes to one place; stdout may be closed.
+    config["handlers"]["access"]["stream"] = "ext://sys.stderr"
     ours = {"handlers": ["default"], "level": "INFO", "propagate": False}
     config["loggers"]["spinf_serve"] = ours
     return config

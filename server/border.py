@@ -3,6 +3,7 @@
 This is the only place where an unforeseen exception is caught; it is logged, never its content.
 """
 
+import asyncio
 import logging
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -10,7 +11,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from spinf_serve.packs.errors import Fault, SpinfError
+from spinf_serve.packs.errors import Busy, Fault, SpinfError
 from spinf_serve.server import problems
 from spinf_serve.server.auth import ANYBODY, OPEN_PATHS, Guard
 from spinf_serve.server.body import check_declared
@@ -19,6 +20,8 @@ from spinf_serve.server.service import Gone
 from spinf_serve.server.wire.json_text import encode
 
 logger = logging.getLogger(__name__)
+
+_RESTART_SECONDS = 10
 
 
 class Border:
@@ -46,12 +49,16 @@ class Border:
                 MutableHeaders(scope=message)["X-Request-Id"] = request_id
             await send(message)
 
+        fault: SpinfError
         try:
             self._admit(scope)
             await self._app(scope, receive, send_with_id)
             return
         except (Gone, ClientDisconnect):
             return
+        except asyncio.CancelledError:
+            # Requests are cancelled only by a shutdown that has waited long enough for them.
+            fault = Busy("model_unavailable", "the server is shutting down", _RESTART_SECONDS)
         except SpinfError as error:
             fault = error
         except Exception:

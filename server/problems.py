@@ -28,6 +28,10 @@ class NotFound(Refused):
         return 404
 
 
+class Stalled(Refused):
+    """A refusal of a request that does not come to its end; its connection is of no more use."""
+
+
 def envelope(error: SpinfError, request_id: str, caller: Caller) -> dict[str, Any]:
     """The body of an error answer."""
     message = _bounded(error.message, _MAX_MESSAGE_CHARS)
@@ -46,6 +50,8 @@ def headers(error: SpinfError) -> dict[str, str]:
     """The headers of an error answer besides the request id."""
     if isinstance(error, Busy):
         return {"Retry-After": str(error.retry_after_seconds)}
+    if isinstance(error, Stalled):
+        return {"Connection": "close"}
     return {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
 
 

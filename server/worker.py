@@ -115,7 +115,15 @@ class Worker:
     @property
     def ready(self) -> bool:
         """Whether works are answered now."""
-        return self._engine is not None and self._thread.is_alive()
+        return self._engine is not None and self.alive
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs; after `stop`, whether it was left behind.
+
+        Python's own end would then abort the process, since a thread inside torch cannot be ended.
+        """
+        return self._thread.is_alive()
 
     def ask(self, jobs: tuple[Job, ...], done: Callable[[Outcome], None]) -> Ticket:
         """Has works answered; the outcome goes to `done`. Any thread."""
@@ -235,4 +243,4 @@ class Worker:
 def _as_fault(fault: Exception) -> SpinfError:
     if isinstance(fault, SpinfError):
         return fault
-    return Fault(f"the engine failed on this request ({type(fault).__name__}); the log says why")
+    return Fault("the engine failed on this request; the server's log says why")

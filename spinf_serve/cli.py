@@ -4,12 +4,10 @@ A base install (no torch, no fastapi) can run everything here that needs neither
 """
 
 import asyncio
-import inspect
 import json
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from functools import partial
 from http.client import HTTPException
 from importlib.util import find_spec
@@ -21,24 +19,26 @@ from urllib.parse import urlsplit
 import typer
 
 from spinf_serve import __version__
+from spinf_serve.flags import ENGINE_PACKAGES, SERVER_PACKAGES, require, takes_settings
 from spinf_serve.packs.errors import SpinfError, Unusable
+from spinf_serve.packs.faults import InvalidPack
+from spinf_serve.packs_cli import packs
 from spinf_serve.progress import progress
 from spinf_serve.server.config import (
     ServerConfig,
-    Setting,
-    Switch,
-    Table,
-    load,
-    settings_of,
     share_cores,
-    unknown_variables,
+)
+from spinf_serve.streams import (
+    checked_stdout,
+    complain,
+    interruptible,
+    leave,
+    replace_closed_streams,
 )
 
 if TYPE_CHECKING:
     from spinf_serve.engine.loading.manifest import Manifest
-
-ENGINE_PACKAGES = ("torch", "tokenizers", "huggingface_hub")
-SERVER_PACKAGES = ("fastapi", "uvicorn")
+    from spinf_serve.server.served_packs import ServedPacks
 
 app = typer.Typer(
     help="Reads a content once and answers many closed questions about it as probabilities.",
@@ -52,82 +52,27 @@ models = typer.Typer(
     help="What models can be named, and their weights.", no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(models, name="models")
+app.add_typer(packs, name="packs")
 
 
 def main() -> None:
-    """Runs the command. A set-up problem is one line on stderr and exit code 2."""
+    """Runs the command.
+
+    A set-up problem is one line on stderr and exit code 2; faults of a pack's file are a line each
+    and exit code 1.
+    """
     share_cores()
+    replace_closed_streams()
     try:
-        app(prog_name="spinf-serve")
-    except Unusable as fault:
-        print(f"error: {fault}", file=sys.stderr)
+        with checked_stdout():
+            app(prog_name="spinf-serve")
+    except InvalidPack as invalid:
+        for line in invalid.faults:
+            complain(str(line))
+        sys.exit(1)
+    except (Unusable, SpinfError) as fault:
+        complain(f"error: {fault}")
         sys.exit(2)
-
-
-def takes_settings(
-    *tables: Table, also: tuple[str, ...] = ()
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command a flag per setting of some tables, and the result as argument `config`."""
-    chosen = [
-        s for s in settings_of("engine", "server", "limits") if s.table in tables or s.name in also
-    ]
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        def run(config: Path | None, **given: Any) -> None:
-            flags = {setting.name: given.pop(setting.name) for setting in chosen}
-            for line in unknown_variables():
-                print(f"warning: {line}", file=sys.stderr)
-            command(config=load(flags, file=config), **given)
-
-        own = [p for p in inspect.signature(command).parameters.values() if p.name != "config"]
-        file = inspect.Parameter(
-            "config",
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=Annotated[
-                Path | None,
-                typer.Option("--config", metavar="FILE", help="a TOML file of settings"),
-            ],
-        )
-        parameters = [*own, *(_parameter(setting) for setting in chosen), file]
-        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
-        )
-        run.__name__, run.__doc__ = command.__name__, command.__doc__
-        return run
-
-    return decorate
-
-
-def _parameter(setting: Setting) -> inspect.Parameter:
-    shown = "" if setting.default is None else f" (default {setting.default})"
-    help_line = setting.help + ("" if isinstance(setting.form, Switch) else shown)
-    annotation: Any
-    if setting.positional:
-        annotation = Annotated[
-            str | None, typer.Argument(metavar="MODEL", help=help_line, show_default=False)
-        ]
-    elif isinstance(setting.form, Switch):
-        off = f"--no-{setting.flag.removeprefix('--')}"
-        annotation = Annotated[bool | None, typer.Option(f"{setting.flag}/{off}", help=help_line)]
-    else:
-        annotation = Annotated[
-            str | None,
-            typer.Option(setting.flag, metavar=setting.form.placeholder, help=help_line),
-        ]
-    return inspect.Parameter(
-        setting.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
-    )
-
-
-def require(packages: tuple[str, ...]) -> None:
-    """Raises `Unusable` with the remedy when a package of the extras is not installed."""
-    for name in packages:
-        if find_spec(name) is None:
-            raise Unusable(
-                f"{name} is not installed; in the checkout of spinf-serve run `make setup` or "
-                "`pip install -c constraints.txt -e '.[cpu]'`"
-            )
 
 
 @app.callback(invoke_without_command=True)
@@ -148,11 +93,17 @@ def serve(config: ServerConfig) -> None:
     from spinf_serve.server.app import create_app
     from spinf_serve.server.app import serve as run
 
-    run(create_app(partial(open_engine, config.engine, config.limits), config), config)
+    packs = served_packs(config)
+    server = create_app(partial(open_engine, config.engine, config.limits), config, packs)
+    run(server, config)
+    if server.state.service.worker.alive:
+        leave(0)
 
 
 @app.command()
-@takes_settings("engine", "limits", also=("token",))
+@takes_settings(
+    "engine", "limits", also=("token", "packs", "official_packs", "packs_refresh", "packs_cache")
+)
 def score(
     request: Annotated[
         str,
@@ -183,13 +134,19 @@ def score(
         raise typer.Exit(1)
 
 
+def served_packs(config: ServerConfig) -> "ServedPacks":
+    """The packs that a configuration names. Raises `Unusable` for a source that cannot be read."""
+    from spinf_serve.server.served_packs import open_packs
+
+    return open_packs(config)
+
+
 def _read_request(name: str) -> bytes:
-    if name == "-":
-        return sys.stdin.buffer.read()
     try:
-        return Path(name).read_bytes()
+        return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as fault:
-        raise Unusable(f"{name}: {fault.strerror}") from fault
+        shown = "stdin" if name == "-" else name
+        raise Unusable(f"{shown}: {fault.strerror}") from fault
 
 
 def _score_here(body: bytes, config: ServerConfig) -> tuple[int, Any]:
@@ -204,7 +161,7 @@ def _score_here(body: bytes, config: ServerConfig) -> tuple[int, Any]:
 
     opened = Event()
     worker = Worker(partial(open_engine, config.engine, config.limits), opened.set)
-    with progress("loading the model"):
+    with interruptible(), progress("loading the model"):
         worker.start()
         opened.wait()
     if worker.load_error is not None:
@@ -213,11 +170,11 @@ def _score_here(body: bytes, config: ServerConfig) -> tuple[int, Any]:
     async def stays() -> None:
         await asyncio.Event().wait()
 
-    service = Service(config, worker)
+    service = Service(config, worker, served_packs(config))
     caller = Caller(trusted=False, sees_counters=config.debug)
     arrival = Arrival(new_request_id(), caller, body, gone=stays)
     try:
-        with progress("scoring"):
+        with interruptible(), progress("scoring"):
             return 200, json.loads(asyncio.run(service.score(arrival, chat=False)))
     except SpinfError as refusal:
         return refusal.status, envelope(refusal, arrival.request_id, caller)

@@ -33,8 +33,12 @@ def progress(doing: str, stream: TextIO | None = None) -> Iterator[Callable[[int
         wait = QUIET_SECONDS
         while not over.wait(wait):
             line = f"{doing}:{count} {time.monotonic() - begun:.0f} s"
-            out.write(f"\r{line}\x1b[K" if out.isatty() else f"{line}\n")
-            out.flush()
+            try:
+                out.write(f"\r{line}\x1b[K" if out.isatty() else f"{line}\n")
+                out.flush()
+            except OSError:
+                # Nobody reads it; what takes long goes on.
+                return
             shown = True
             wait = TERMINAL_EVERY_SECONDS if out.isatty() else LINES_EVERY_SECONDS
 

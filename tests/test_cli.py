@@ -2,12 +2,16 @@
 
 import io
 import json
+import os
 import re
+import shlex
+import signal
 import subprocess
 import sys
 import threading
 import time
 import tomllib
+import urllib.request
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -312,3 +316,146 @@ def test_commands_ask_for_the_packages_that_an_extra_installs(extra, asked):
     project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())
     listed = project["project"]["optional-dependencies"][extra]
     assert set(asked) == {re.split(r"[<>=!~ \[]", requirement)[0] for requirement in listed}
+
+
+# --- streams that are closed, full, or no longer read
+
+COMMAND = f"{shlex.quote(sys.executable)} -m spinf_serve"
+
+
+def shell(line: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", "-c", f"exec {COMMAND} {line}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | variables,
+    )
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("models list >&-", "stdout cannot be written: Bad file descriptor"),
+        ("models list >/dev/full", "stdout cannot be written: No space left on device"),
+        ("--help >/dev/full", "stdout cannot be written: No space left on device"),
+        ("--version >&-", "stdout cannot be written: Bad file descriptor"),
+        ("score - --server http://127.0.0.1:9 <&-", "stdin: Bad file descriptor"),
+        ("score absent.json <&- >&-", "absent.json: No such file or directory"),
+    ],
+)
+def test_a_stream_that_cannot_be_used_is_one_line_and_code_2(line, said, unbuffered):
+    if "/dev/full" in line and not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    ran = shell(line, PYTHONUNBUFFERED=unbuffered)
+    assert (ran.returncode, one_line(ran.stderr)) == (2, said)
+
+
+def test_a_closed_stderr_leaves_the_exit_code():
+    ran = shell("models show x 2>&-")
+    assert (ran.returncode, ran.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("size", [10, 1_000_000])
+def test_a_reader_that_has_enough_ends_the_command_quietly(remote, size):
+    remote.answer = (200, json.dumps({"text": "x" * size}).encode())
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        ran = subprocess.run(
+            [sys.executable, "-m", "spinf_serve", "score", "-", "--server", remote.url],
+            input=b"{}",
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+    assert (ran.returncode, ran.stderr) == (1, b"")
+
+
+# --- ends by a signal
+
+OPENING = """
+import sys
+import spinf_serve.engine.api as api
+from tests.support.stub_engine import StubEngine
+
+def stub(*_):
+    return StubEngine().as_engine()
+
+def slow(*_):
+    import torch
+    some = torch.ones(300, 300)
+    print("it loads", file=sys.stderr, flush=True)
+    while True:
+        some @ some
+
+api.open_engine = {opening}
+sys.argv = ["spinf-serve", *{arguments!r}]
+from spinf_serve.cli import main
+main()
+"""
+
+
+def opening(root, name: str, *arguments: str, redirect: str = "") -> subprocess.Popen[str]:
+    """The command in a fresh process, with an engine that is a stub or does not come to its end."""
+    code = OPENING.format(opening=name, arguments=arguments)
+    return subprocess.Popen(
+        ["sh", "-c", f'exec "$0" -c "$1" {redirect}', sys.executable, code],
+        cwd=root,
+        env=os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def heard(process: subprocess.Popen[str], words: str) -> str:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if words in line:
+            return line
+    raise AssertionError(f"{words!r} was not said")
+
+
+@pytest.mark.parametrize(
+    ("stop", "arguments", "code"),
+    [
+        (signal.SIGINT, ("serve", "--port", "0"), 0),
+        (signal.SIGTERM, ("serve", "--port", "0"), 0),
+        (signal.SIGINT, ("score", os.devnull), 130),
+    ],
+)
+def test_a_signal_while_the_model_loads_ends_the_process_at_once(root, stop, arguments, code):
+    process = opening(root, "slow", *arguments)
+    try:
+        heard(process, "it loads")
+        process.send_signal(stop)
+        _, err = process.communicate(timeout=10)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == code
+    assert "terminate called" not in err and "Traceback" not in err
+    if code:
+        assert but_progress(err) == "error: interrupted\n"
+
+
+def test_a_server_needs_neither_stdin_nor_stdout(root):
+    process = opening(root, "stub", "serve", "--port", "0", redirect="<&- >&-")
+    try:
+        url = heard(process, "listening on").split("listening on ")[1].split(";")[0]
+        heard(process, "is ready")
+        local = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with local.open(f"{url}/readyz") as answer:
+            assert answer.status == 200
+        assert "200" in heard(process, "GET /readyz")
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0
+    assert "Traceback" not in err and "Logging error" not in err

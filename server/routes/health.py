@@ -1,4 +1,7 @@
-"""GET /healthz, /readyz, /livez: for whatever starts, feeds and restarts the server. No token."""
+"""GET and HEAD of /healthz, /readyz, /livez: for whatever starts, feeds and restarts the server.
+
+They need no token.
+"""
 
 from typing import Any
 
@@ -10,14 +13,16 @@ from spinf_serve.server.wire.json_text import encode
 
 router = APIRouter()
 
+_METHODS = ["GET", "HEAD"]
 
-@router.get("/healthz")
+
+@router.api_route("/healthz", methods=_METHODS)
 async def healthz() -> Response:
     """Whether the process serves."""
     return _answer(200, {"ok": True})
 
 
-@router.get("/readyz")
+@router.api_route("/readyz", methods=_METHODS)
 async def readyz(request: Request) -> Response:
     """Whether requests are answered now; if not, `reason` is the code they get, `error` says more."""
     service: Service = request.app.state.service
@@ -32,10 +37,13 @@ async def readyz(request: Request) -> Response:
         "system_fingerprint": engine.fingerprint.short,
         "load_seconds": round(service.worker.load_seconds, 3),
     }
-    return _answer(200, {"ready": True, "boot": boot})
+    body: dict[str, Any] = {"ready": True, "boot": boot}
+    if service.packs.catalogue.faults:
+        body["packs"] = {"faults": list(service.packs.catalogue.faults)}
+    return _answer(200, body)
 
 
-@router.get("/livez")
+@router.api_route("/livez", methods=_METHODS)
 async def livez(request: Request) -> Response:
     """Whether the model is loaded and its thread runs; if not for long, a restart is the remedy."""
     service: Service = request.app.state.service

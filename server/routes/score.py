@@ -19,7 +19,8 @@ async def score(request: Request) -> Response:
 async def scored(request: Request, chat: bool) -> Response:
     """The answer to a scoring request, for every route that takes one."""
     service: Service = request.app.state.service
-    body = await read_body(request, service.config.max_body_bytes)
+    config = service.config
+    body = await read_body(request, config.max_body_bytes, config.body_idle_seconds)
 
     async def gone() -> None:
         while (await request.receive())["type"] != "http.disconnect":

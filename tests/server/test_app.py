@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 import httpx
 import pytest
@@ -45,14 +46,15 @@ import sys, threading
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.server.app import create_app, serve
 from spinf_serve.server.config import ServerConfig
+from tests.support.servers import no_packs
 from tests.support.stub_engine import StubEngine
 
 def open_engine():
     {opening}
 
-config = ServerConfig(port=0, token="hidden-token")
+config = ServerConfig(port=0, token="hidden-token", shutdown_seconds={grace})
 try:
-    serve(create_app(open_engine, config), config)
+    serve(create_app(open_engine, config, no_packs()), config)
 except Unusable as fault:
     print("error:", fault, file=sys.stderr)
     sys.exit(2)
@@ -72,8 +74,9 @@ return stub.as_engine()
 AUTH = {"Authorization": "Bearer hidden-token"}
 
 
-def start(root, opening: str) -> subprocess.Popen[str]:
-    code = SERVER.format(opening=textwrap.indent(textwrap.dedent(opening), "    ").strip())
+def start(root, opening: str, grace: int = 1) -> subprocess.Popen[str]:
+    indented = textwrap.indent(textwrap.dedent(opening), "    ").strip()
+    code = SERVER.format(opening=indented, grace=grace)
     return subprocess.Popen(
         [sys.executable, "-c", code],
         cwd=root,
@@ -95,7 +98,7 @@ def line_with(process: subprocess.Popen[str], words: str) -> str:
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_server_after_the_requests_in_work(root, stop):
-    process = start(root, SLOW_ENGINE)
+    process = start(root, SLOW_ENGINE, grace=20)
     try:
         url = line_with(process, "listening on").split("listening on ")[1].split(";")[0]
         with httpx.Client(base_url=url, trust_env=False, headers=AUTH) as client:
@@ -114,11 +117,38 @@ def test_a_signal_ends_the_server_after_the_requests_in_work(root, stop):
     finally:
         process.kill()
         process.wait()
-    assert process.returncode == (0 if stop == signal.SIGINT else -signal.SIGTERM)
+    assert process.returncode == 0
+    assert out == "ended\n"
     said = out + err
     assert "POST /v1/score" in said
     assert "hidden-token" not in said and "private" not in said
     assert "Traceback" not in said
+
+
+STALLED = b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n%s\r\n{"
+
+
+def test_a_client_that_stalls_in_its_body_does_not_keep_the_server_from_ending(root):
+    process = start(root, "return StubEngine().as_engine()")
+    try:
+        url = httpx.URL(line_with(process, "listening on").split("listening on ")[1].split(";")[0])
+        line_with(process, "no model at all")
+        with socket.create_connection((url.host, url.port), timeout=20) as stalled:
+            stalled.sendall(STALLED % b"Authorization: Bearer hidden-token\r\n")
+            with httpx.Client(base_url=url, trust_env=False, headers=AUTH) as client:
+                assert client.get("/healthz").status_code == 200
+            begun = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            answer = stalled.makefile("rb").read()
+        _, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0
+    # A second of grace; the rest is a slow machine.
+    assert 1 <= time.monotonic() - begun < 15
+    assert answer.startswith(b"HTTP/1.1 503") and b"shutting down" in answer
+    assert "Traceback" not in err
 
 
 def test_a_model_that_a_person_must_mend_ends_the_server_with_one_line(root):

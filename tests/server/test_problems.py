@@ -4,7 +4,7 @@ import pytest
 
 from spinf_serve.packs.errors import CODES, Busy, Fault, Refused
 from spinf_serve.server.auth import ANYBODY, Caller
-from spinf_serve.server.problems import NotFound, envelope, headers
+from spinf_serve.server.problems import NotFound, Stalled, envelope, headers
 
 TRUSTED = Caller(trusted=True, sees_counters=True)
 
@@ -61,6 +61,10 @@ def test_a_path_that_does_not_exist_is_not_found():
 def test_overload_says_when_to_come_back():
     assert headers(Busy("concurrency_limit", "m", 2)) == {"Retry-After": "2"}
     assert headers(Refused("invalid_field", "m")) == {}
+
+
+def test_a_connection_whose_request_stalled_is_closed():
+    assert headers(Stalled("invalid_json", "m")) == {"Connection": "close"}
 
 
 def test_a_message_that_quotes_megabytes_is_shortened_and_says_so():

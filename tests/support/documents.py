@@ -144,9 +144,10 @@ def commands() -> str:
     """Every command with its arguments and options."""
     text = f"""{NOTE}# Command line
 
-Exit codes: 0 done; 1 a request was refused or a check failed; 2 the command cannot be carried out
-as asked, with one line on stderr that says why. Settings can also come from the environment and a
-file: [settings.md](settings.md).
+Exit codes: 0 done; 1 a request was refused, a check failed, or nobody reads the output any more; 2 the
+command cannot be carried out as asked, with one line on stderr that says why; 130 interrupted by
+Ctrl-C, which ends `serve` with 0. Settings can also come from the environment and a file:
+[settings.md](settings.md).
 """
     for name, command in _walk("spinf-serve", typer.main.get_command(app)):
         text += f"\n## `{name}`\n\n{command.help.strip()}\n"

@@ -6,6 +6,9 @@ Numbers stay as Python reads them: whole numbers whole, others floats. Does not 
 import json
 import math
 import re
+from collections import Counter
+from collections.abc import Sequence
+from json.decoder import scanstring
 from typing import Any, NoReturn
 
 from spinf_serve.packs import json_nodes
@@ -14,10 +17,13 @@ from spinf_serve.packs.faults import InvalidPack, PackFault
 NESTING_LIMIT = 32
 """Most lists and objects inside each other."""
 
-VALUE_LIMIT = 200_000
+VALUE_LIMIT = 100_000
 """Most values of a text; counted by its commas before anything is made of it."""
 
 _DIGITS = 400
+_PLACED_CHARS = 1 << 20
+_SPACE = " \t\n\r"
+_DECODER = json.JSONDecoder()
 _WORD = re.compile(r'"(?:[^"\\]|\\.)*+"|[^ \t\r\n{}\[\],:"]++')
 
 
@@ -26,7 +32,7 @@ def parse_json(text: str, name: str) -> Any:
 
     Raises:
         InvalidPack: with line and column, when the text is not JSON; with an object's key twice,
-            NaN or an infinite number, more than 32 levels or 200,000 values.
+            NaN or an infinite number, more than 32 levels or 100,000 values.
     """
     if text.count(",") + text.count("[") + text.count("{") > VALUE_LIMIT:
         raise InvalidPack([PackFault(f"more than {VALUE_LIMIT:,} values; split the file", name)])
@@ -67,9 +73,63 @@ def parse_json(text: str, name: str) -> Any:
     if "\\u" in text:
         _check_unicode(value, name)
     if doubled:
-        # Finds the place, which the decoder does not tell.
-        json_nodes.parse_json(text, name)
+        if len(text) <= _PLACED_CHARS:
+            # Finds the place, which the decoder does not tell.
+            json_nodes.parse_json(text, name)
+        key = _twice(doubled[0])
+        raise InvalidPack([PackFault(f"the key `{key}` stands twice in one object", name)])
     return value
+
+
+def place_in(text: str, path: Sequence[str | int], *, at_key: bool = False) -> tuple[int, int]:
+    """Line and column, from 1, of the value at a path, or of the nearest one above that exists.
+
+    Args:
+        text: JSON that `parse_json` took.
+        path: keys and indexes.
+        at_key: whether the key is meant, not its value.
+    """
+    at = key = _skip(text, 0)
+    for step in path:
+        inner = _inside(text, at, step)
+        if inner is None:
+            break
+        key, at = inner
+    found = key if at_key else at
+    return text.count("\n", 0, found) + 1, found - text.rfind("\n", 0, found)
+
+
+def _skip(text: str, at: int) -> int:
+    while text[at] in _SPACE:
+        at += 1
+    return at
+
+
+def _inside(text: str, at: int, step: str | int) -> tuple[int, int] | None:
+    """Offsets of one key and value of the object or list at `at`; None when it has none such."""
+    if text[at] not in "[{":
+        return None
+    is_object = text[at] == "{"
+    at = _skip(text, at + 1)
+    index = 0
+    while text[at] not in "]}":
+        key_at, key = at, str(index)
+        if is_object:
+            key, at = scanstring(text, at + 1, True)
+            at = _skip(text, _skip(text, at) + 1)
+        if key == str(step):
+            return key_at, at
+        at = _skip(text, _DECODER.raw_decode(text, at)[1])
+        if text[at] == ",":
+            at = _skip(text, at + 1)
+        index += 1
+    return None
+
+
+def _twice(pairs: Sequence[tuple[str, Any]]) -> str:
+    """The first key that stands twice."""
+    counted = Counter(key for key, _ in pairs)
+    return next(key for key, count in counted.items() if count > 1)
 
 
 class _Wrong(Exception):

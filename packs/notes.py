@@ -8,6 +8,7 @@ Path = tuple[str | int, ...]
 """Keys and indexes from the top of a file."""
 
 _LISTED = 12
+_COMPARED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,8 @@ class Notes:
 def near(name: str, names: Iterable[str]) -> str:
     """`; did you mean …?`, or what there is."""
     known = list(names)
-    close = get_close_matches(name, known, n=1, cutoff=0.6)
+    # Comparing takes long, and a file with very many names has hardly been typed.
+    close = get_close_matches(name, known[:_COMPARED], n=1, cutoff=0.6)
     if close:
         return f"; did you mean `{close[0]}`?"
     return f"; there is {listed(known)}" if known else ""

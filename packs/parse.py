@@ -5,12 +5,10 @@ Brings pydantic and ruamel.yaml: imported where a file is parsed.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-from spinf_serve.packs import json_nodes
 from spinf_serve.packs.author import expand
-from spinf_serve.packs.json_text import parse_json
+from spinf_serve.packs.json_text import parse_json, place_in
 from spinf_serve.packs.notes import Note, Notes, Path
 from spinf_serve.packs.schema import AuthorPack, PlainPack
 from spinf_serve.packs.shape import shaped
@@ -56,14 +54,12 @@ def read_json(data: bytes, name: str) -> Parsed:
     text = source_text(data, name)
     value = parse_json(text, name)
     notes = Notes()
-    nodes = cache(lambda: json_nodes.parse_json(text, name))
     left = shaped(PlainPack, value, notes, tolerant=True, quoted=lambda path: None)
     return Parsed(
         None if left is None else left.file,
         notes,
         (lambda path: path) if left is None else left.written,
-        # Nodes cost more than values; they are made when there is a fault to place.
-        lambda note: _place(nodes(), note),
+        lambda note: place_in(text, note.path, at_key=note.at_key),
     )
 
 

@@ -45,6 +45,9 @@ _SECTIONS: tuple[Path, ...] = (
 _FOR_PEOPLE = ("name", "description", "tags", "license")
 """Other writers of JSON packs may use these names in their own way."""
 
+MAX_ERRORS = 20_000
+"""Most fields with a wrong type that are looked at; each takes about a kilobyte."""
+
 _ROUNDS = 4
 
 _Pack = TypeVar("_Pack", bound=PackFields)
@@ -102,6 +105,9 @@ def shaped(
         try:
             return Shaped(model.model_validate(typed), file, kept)
         except ValidationError as error:
+            if error.error_count() > MAX_ERRORS:
+                notes((), f"{error.error_count():,} fields are unknown, missing or of a wrong kind")
+                return None
             errors = error.errors(include_url=False)
         if typed is value:
             file, typed = deepcopy(value), deepcopy(value)
@@ -208,9 +214,24 @@ def _misspelt(path: Path, unknown: list[Path]) -> str | None:
 def _unknown(model: type[BaseModel], path: Path) -> str:
     names = list(_fields(model, path[:-1]))
     name = str(path[-1])
-    close = get_close_matches(name, names, n=1, cutoff=0.6)
+    close = get_close_matches(name, names, n=1, cutoff=0.7)
     remedy = f"did you mean `{close[0]}`?" if close else f"there is {listed(names)}"
+    place = None if close else _home(model, name)
+    if place is not None:
+        remedy = f"it belongs into `{place}`"
     return f"`{name}` is not a field here; {remedy}"
+
+
+def _home(model: type[BaseModel], name: str) -> str | None:
+    """The first mapping, from the top of the file, that has a field of a name."""
+    waiting = [("", model)]
+    for place, part in waiting:
+        for field_name, info in part.model_fields.items():
+            if (info.alias or field_name) == name:
+                return place or None
+            inner = [one for one in _parts(info.annotation) if _is_model(one)]
+            waiting += [(f"{place}.{field_name}".lstrip("."), one) for one in inner]
+    return None
 
 
 def _fields(model: type[BaseModel], path: Path) -> Iterator[str]:

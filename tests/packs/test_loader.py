@@ -130,6 +130,16 @@ def test_unknown_fields_are_tolerated_in_json_and_refused_in_yaml():
     ]
 
 
+def test_a_field_in_the_wrong_place_is_told_where_it_belongs():
+    assert faults(ONE + "case_insensitive: true\nunsafe: [a]\n") == [
+        (
+            "p.yaml:11:1: case_insensitive: `case_insensitive` is not a field here; it belongs into"
+            " `scoring`"
+        ),
+        "p.yaml:12:1: unsafe: `unsafe` is not a field here; it belongs into `reads`",
+    ]
+
+
 def test_a_misspelt_field_that_is_needed_is_one_fault_in_either_form():
     def change(file):
         file["contexst"] = file.pop("contexts")
@@ -530,12 +540,13 @@ def test_a_read_s_value_must_stand_once():
         ("1" * 5000, "p.json:1:1: 1111"),
         ('{"pack": "a/b",\n "pack": "c/d"}', "p.json:2:2: the key `pack` stands twice"),
         ('{"pack": ', "p.json:1:10: not JSON"),
+        ('{"n": "' + " " * (1 << 20) + '", "a": 1, "a": 2}', "p.json: the key `a` stands twice"),
         ("", "p.json:1:1: not JSON"),
         ("[]", "p.json:1:1: the file is a list; a pack is a mapping"),
         ("null", "p.json:1:1: the file is null"),
         ("[" * 100_000, "p.json: nested deeper than 32 levels"),
         ('{"a":' * 40 + "1" + "}" * 40, "p.json: nested deeper than 32 levels"),
-        ("[" + "0," * 300_000 + "0]", "p.json: more than 200,000 values"),
+        ("[" + "0," * 300_000 + "0]", "p.json: more than 100,000 values"),
         (b"\xff\xfe{\x00", "p.json: the file is UTF-16"),
         (b'{"a": "\xff"}', "p.json:1:8: byte 0xff is not UTF-8"),
         (b'"' + b" " * (16 << 20) + b'"', "p.json: the file has"),
@@ -546,6 +557,25 @@ def test_a_read_s_value_must_stand_once():
 def test_hostile_json_is_refused_with_a_sentence(text, told):
     found = faults(text, "p.json")
     assert any(fault.startswith(told) for fault in found), found
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda file: file.update(reads=[1] * 90_000), "90,000 fields are unknown, missing or of"),
+        (lambda file: file["scoring"]["queries"].extend([{}] * 5000), "`id` is missing"),
+        (lambda file: file["decision"].update(critical=["x" * 99] * 4_000), "no category 'xxx"),
+    ],
+)
+def test_very_many_faults_take_little_memory(change, told):
+    file = deepcopy(dict(GOLDEN))
+    change(file)
+    tracemalloc.start()
+    found = faults(json.dumps(file), "p.json")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert told in found[0] and len(found) <= MAX_FAULTS + 1
+    assert peak < 100 << 20
 
 
 def test_a_large_file_takes_little_memory_and_time():

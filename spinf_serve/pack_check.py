@@ -81,9 +81,16 @@ def _file(path: Path) -> tuple[list[tuple[Path, Pack]], Sequence[PackFault]]:
 def _folder(path: Path) -> tuple[list[tuple[Path, Pack]], Sequence[PackFault]]:
     shelf = read_shelf(Opened(path.resolve(), f"local:{path}", str(path), False), read_pack)
     found = [(path / offer.file, offer.pack) for offer in shelf.offers if offer.pack is not None]
-    if not found and not shelf.faults:
+    faults = list(shelf.faults)
+    # Working files, of which a listing offers published copies only.
+    for name, file in shelf.files.items():
+        if file.role == "unlisted" and file.looks:
+            more, wrong = _file(path / name)
+            found += more
+            faults += wrong
+    if not found and not faults:
         raise Unusable(f"{path} holds no pack: a .json, .yaml or .yml file with `pack:` in it")
-    return found, shelf.faults
+    return found, faults
 
 
 def _lock_faults(pack: Pack, file: Path) -> Iterator[PackFault]:

@@ -178,14 +178,14 @@ def _vectors(pack: Pack, rows: Sequence[SampleRow], recording: Recording) -> lis
     return vectors
 
 
-def report_object(fitted: Fitted) -> dict[str, Any]:
-    """A fit and its report as a JSON object."""
+def report_object(fitted: Fitted, pack_digest: str) -> dict[str, Any]:
+    """A fit and its report as a JSON object; the digest is of the file that holds the numbers."""
     constants, report = fitted.fitting.constants, fitted.report
     categories: Mapping[str, Report] = {} if report is None else report.categories
     return {
         "pack": fitted.pack.id,
         "version": fitted.pack.version,
-        "pack_digest": fitted.pack.digest,
+        "pack_digest": pack_digest,
         "model": fitted.model,
         "model_digest": fitted.model_digest,
         "constants_digest": constants_digest(constants),

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -279,12 +280,13 @@ def fit_command(
             lambda: answering(config, server),
             complain,
         )
-    told = report_object(fitted)
-    _print(fit_page(told))
-    if out_report is not None:
-        _write(out_report, json.dumps(told, indent=1, ensure_ascii=False) + "\n", force=True)
     if not dry_run:
         save_constants(file, fitted.fitting.constants, digest=fitted.pack.digest)
+    told = report_object(fitted, sha256(file.read_bytes()).hexdigest())
+    _print(fit_page(told))
+    print(f"dry run: {file} is as it was" if dry_run else f"the numbers stand in {file}")
+    if out_report is not None:
+        _write(out_report, json.dumps(told, indent=1, ensure_ascii=False) + "\n", force=True)
 
 
 def _warn(line: str) -> None:

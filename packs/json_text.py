@@ -8,7 +8,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from json.decoder import scanstring
 from typing import Any, NoReturn
 
 from spinf_serve.packs import json_nodes
@@ -115,7 +114,7 @@ def _inside(text: str, at: int, step: str | int) -> tuple[int, int] | None:
     while text[at] not in "]}":
         key_at, key = at, str(index)
         if is_object:
-            key, at = scanstring(text, at + 1, True)
+            key, at = _DECODER.raw_decode(text, at)
             at = _skip(text, _skip(text, at) + 1)
         if key == str(step):
             return key_at, at

@@ -6,6 +6,7 @@ import tracemalloc
 from copy import deepcopy
 from random import Random
 from textwrap import dedent, indent
+from typing import Any
 
 import pytest
 
@@ -626,7 +627,22 @@ def places(value, path=()):
 @pytest.mark.parametrize("name", ["p.json", "p.yaml"])
 def test_whatever_is_broken_is_refused_with_a_sentence(name):
     random = Random(7)
-    junk = [None, True, -1, 1.5, "", "x", "all", "{X}", [], {}, [[]], [None], {"F": "x"}, {"a": 1}]
+    junk: list[Any] = [
+        None,
+        True,
+        -1,
+        1.5,
+        "",
+        "x",
+        "all",
+        "{X}",
+        [],
+        {},
+        [[]],
+        [None],
+        {"F": "x"},
+        {"a": 1},
+    ]
     refused = 0
     for _ in range(60):
         file = deepcopy(dict(GOLDEN)) | {"bands": {"decision": {"act": 0.9, "review": 0.1}}}

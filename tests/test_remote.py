@@ -1,0 +1,81 @@
+"""A server answers like an engine in this process: the same values, refusals and digests."""
+
+import pytest
+
+from spinf_serve.engine.work import Work
+from spinf_serve.packs.errors import Fault, Refused, Unusable
+from spinf_serve.packs.loader import read_pack
+from spinf_serve.packs.new import starter
+from spinf_serve.remote import open_remote
+from spinf_serve.server.config import ServerConfig
+from tests.support.servers import running
+from tests.support.stub_engine import NAN, StubEngine
+
+
+@pytest.fixture(scope="module")
+def server():
+    with running(lambda: StubEngine().as_engine(), ServerConfig(port=0, debug=True)) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def questions():
+    text = starter("demo/mood")["pack.yaml"].replace("Topic:", "Topic {{of}}:")
+    return read_pack(text.encode(), "pack.yaml").questions
+
+
+def test_answers_are_those_of_the_engine_bit_for_bit(server, questions):
+    remote = open_remote(server.url, None)
+    works = [Work(f"Content {number}", questions) for number in range(3)]
+    here = StubEngine().run(works)
+    for there, result in zip(remote.run(works), here, strict=True):
+        for told, own in zip(there.answers, result.answers, strict=True):
+            assert (told.id, len(told.prompts)) == (own.id, len(own.prompts))
+            for a, b in zip(told.prompts, own.prompts, strict=True):
+                assert (a.values, a.residual, a.floor_residual) == (
+                    b.values, b.residual, b.floor_residual
+                )  # fmt: skip
+                for one, other in zip(a.options, b.options, strict=True):
+                    assert one[:4] == other[:4]
+
+
+def test_works_of_other_questions_are_asked_apart(server, questions):
+    remote = open_remote(server.url, None)
+    works = [Work("a", questions[:1]), Work("b", questions[:1]), Work("c", questions[1:])]
+    counts = [len(one.answers) for one in remote.run(works)]
+    assert counts == [1, 1, len(questions) - 1]
+
+
+def test_the_model_is_told_and_its_digests_to_whom_the_server_trusts(server):
+    engine = StubEngine()
+    remote = open_remote(server.url + "/", None)
+    assert remote.model == engine.served.id
+    assert remote.digests is not None
+    assert remote.digests.model == engine.fingerprint.model
+    config = ServerConfig(port=0, token="secret-a", trusted_token="secret-b")
+    with running(lambda: StubEngine().as_engine(), config) as closed:
+        assert open_remote(closed.url, "secret-a").digests is None
+        assert open_remote(closed.url, "secret-b").digests == remote.digests
+        with pytest.raises(Unusable, match="answered 401: "):
+            open_remote(closed.url, None)
+
+
+def test_a_refusal_names_the_question_and_a_fault_stays_one(server, questions):
+    remote = open_remote(server.url, None)
+    long = read_pack(
+        starter("demo/mood")["pack.yaml"].replace("Topic:", "word " * 300).encode(), "pack.yaml"
+    ).questions
+    with pytest.raises(Refused) as refused:
+        remote.run([Work("a", long)])
+    assert (refused.value.code, refused.value.param) == ("template_too_long", "questions.3")
+    with pytest.raises(Refused) as refused:
+        remote.run([Work("word " * 5000, questions)])
+    assert refused.value.code == "content_too_long"
+    with pytest.raises(Fault):
+        remote.run([Work(f"bad {NAN}", questions)])
+
+
+@pytest.mark.parametrize("url", ["localhost:80", "ftp://localhost", "http://127.0.0.1:1"])
+def test_an_address_that_leads_nowhere_is_one_line(url):
+    with pytest.raises(Unusable, match="address is needed|cannot be reached"):
+        open_remote(url, None)

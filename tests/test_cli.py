@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from spinf_serve import __version__, cli
+from spinf_serve import __version__, cli, flags
 from spinf_serve.progress import progress
 from spinf_serve.server.config import SETTINGS, Switch
 
@@ -310,7 +310,7 @@ def test_progress_of_what_is_long(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("extra", "asked"), [("engine", cli.ENGINE_PACKAGES), ("server", cli.SERVER_PACKAGES)]
+    ("extra", "asked"), [("engine", flags.ENGINE_PACKAGES), ("server", flags.SERVER_PACKAGES)]
 )
 def test_commands_ask_for_the_packages_that_an_extra_installs(extra, asked):
     project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())

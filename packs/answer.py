@@ -3,6 +3,17 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+DECIMALS = 6
+"""Decimals of probabilities, log-probabilities and scores over HTTP, unless all are asked for."""
+
+_STEPS = 10.0**DECIMALS
+
+
+def rounded(value: float) -> float:
+    """The value with `DECIMALS` decimals, as HTTP shows it and as packs with `answers: p` read it."""
+    # Three times as fast as `round(value, DECIMALS)`, and gives no -0.0.
+    return round(value * _STEPS) / _STEPS
+
 
 class OptionAnswer(NamedTuple):
     """One option of one filled template.

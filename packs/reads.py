@@ -9,7 +9,7 @@ from math import exp, isfinite, isnan, log
 import numpy as np
 from numpy.typing import NDArray
 
-from spinf_serve.packs.answer import OptionAnswer, QuestionAnswer
+from spinf_serve.packs.answer import OptionAnswer, QuestionAnswer, rounded
 from spinf_serve.packs.errors import Fault
 from spinf_serve.packs.pack import Constants, Pack, Read
 
@@ -21,9 +21,6 @@ LEAST_P = 1e-9
 
 LEAST_SHARE = 1e-6
 """The share of the first of two options stays this far from 0 and 1."""
-
-P_DECIMALS = 6
-"""Decimals of a p over HTTP; what a pack with `answers: p` reads."""
 
 
 def vectors(pack: Pack, answers: Sequence[QuestionAnswer]) -> Vectors:
@@ -53,10 +50,9 @@ def vectors(pack: Pack, answers: Sequence[QuestionAnswer]) -> Vectors:
 def _vector(pack: Pack, question: str, options: Sequence[OptionAnswer]) -> NDArray[np.float64]:
     if pack.answers == "logprob":
         return shares([option.logprob for option in options], question)
-    rounded = [round(option.p, P_DECIMALS) for option in options]
-    if not all(map(isfinite, rounded)):
+    if not all(isfinite(option.p) for option in options):
         raise Fault(f"question {question}: a p is not a finite number", question)
-    return np.array(rounded, dtype=np.float64)
+    return np.array([rounded(option.p) for option in options], dtype=np.float64)
 
 
 def shares(logprobs: Sequence[float], question: str) -> NDArray[np.float64]:

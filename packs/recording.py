@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from spinf_serve.packs.answer import OptionAnswer, QuestionAnswer
+from spinf_serve.packs.answer import OptionAnswer, QuestionAnswer, rounded
 from spinf_serve.packs.atomic import write_beside
 from spinf_serve.packs.digests import content_digest, prompt_digest
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.pack import Pack
 from spinf_serve.packs.question import Question
-from spinf_serve.packs.reads import P_DECIMALS, Vectors, shares
+from spinf_serve.packs.reads import Vectors, shares
 
 FORMAT = 1
 
@@ -131,7 +131,7 @@ class Recording:
                     return None
                 p = shares(logprobs, question.id)
                 if pack.answers == "p":
-                    p = np.array([round(one, P_DECIMALS) for one in p.tolist()])
+                    p = np.array([rounded(one) for one in p.tolist()])
                 result[question.id, prompt.values.get("F")] = p
         return result
 

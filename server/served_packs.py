@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from spinf_serve.engine.api import Engine
 from spinf_serve.engine.work import Work
 from spinf_serve.packs.catalogue import Catalogue, load_catalogue, official_folder
+from spinf_serve.packs.errors import Refused
 from spinf_serve.packs.evaluate import state
 from spinf_serve.packs.pack import Constants, Pack, State
 from spinf_serve.packs.sources import Access
@@ -30,11 +31,14 @@ class Fit:
         constants: what was fitted on it; None for a draft.
         state: how far its thresholds can be trusted here.
         query_tokens: usage tokens of its questions on one content.
+        refusal: why the model cannot be asked the pack's questions, such as an option that it
+            writes in too many tokens; None when it can.
     """
 
     constants: Constants | None
     state: State
     query_tokens: int
+    refusal: Refused | None = None
 
 
 class ServedPacks:
@@ -61,8 +65,13 @@ class ServedPacks:
         found = self._fits.get(key)
         if found is None:
             constants = pack.constants(pack_names(engine))
-            tokens = engine.compile(Work("", pack.questions)).counts.query_tokens
-            found = Fit(constants, state(constants, engine.fingerprint.model), tokens)
+            known = state(constants, engine.fingerprint.model)
+            try:
+                tokens = engine.compile(Work("", pack.questions)).counts.query_tokens
+            except Refused as refused:
+                found = Fit(constants, known, 0, refused_by_model(pack, refused))
+            else:
+                found = Fit(constants, known, tokens)
             self._fits[key] = found
         return found
 
@@ -72,6 +81,9 @@ class ServedPacks:
         for entry in self.catalogue.entries:
             if entry.version is not None:
                 fit = self.fit(self.catalogue.get(entry.id), engine)
+                if fit.refusal is not None:
+                    logger.warning("%s; a call that names it is refused", fit.refusal.message)
+                    continue
                 states.setdefault(fit.state, []).append(f"{entry.id} {entry.version}")
         for name, ids in states.items():
             logger.info("packs served as %s: %s", name, ", ".join(ids))
@@ -80,6 +92,17 @@ class ServedPacks:
                 "nothing was fitted on %s for the drafts: they answer and decide nothing",
                 engine.served.id,
             )
+
+
+def refused_by_model(pack: Pack, refused: Refused) -> Refused:
+    """An engine's refusal of a pack's questions in words for whoever names the pack."""
+    _, number, *field = (refused.param or "").split(".")
+    where = f"{'.'.join(field)} of its question {pack.questions[int(number)].id!r}"
+    return Refused(
+        refused.code,
+        f"the served model cannot be asked the pack {pack.id} {pack.version}: {where}: "
+        f"{refused.message}",
+    )
 
 
 def open_packs(config: ServerConfig) -> ServedPacks:

@@ -51,6 +51,8 @@ def _ref(entry: Fields, served: ServedPacks, engine: Engine) -> UsedPack:
     except Refused as refused:
         raise refused.within(entry.path) from None
     fit = served.fit(pack, engine)
+    if fit.refusal is not None:
+        raise fit.refusal.within(entry.path)
     call = _decision(entry)
     try:
         check_call(pack, fit.constants, call)
@@ -201,7 +203,7 @@ def wrapping(entry: Fields, refs: Sequence[UsedPack]) -> tuple[str, str]:
 
 
 def _parameters(entry: Fields) -> dict[str, str]:
-    """The input's parameters as text, as the contract writes values: like JSON, texts unquoted."""
+    """The input's parameters as text; others than texts as Python prints them, as clients do."""
     given = entry.mapping("parameters") or {}
     texts: dict[str, str] = {}
     for name, value in given.items():

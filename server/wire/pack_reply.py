@@ -1,10 +1,10 @@
 """`results[].packs[]` of an answer, and the bodies of /v1/packs: from packs and answers to JSON."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from spinf_serve.engine.api import Engine
-from spinf_serve.packs.answer import QuestionAnswer
+from spinf_serve.packs.answer import QuestionAnswer, rounded
 from spinf_serve.packs.catalogue import Entry
 from spinf_serve.packs.categories import CategoryScore
 from spinf_serve.packs.decision import Routed, Verdict
@@ -13,17 +13,21 @@ from spinf_serve.packs.pack import Pack
 from spinf_serve.packs.reads import vectors
 from spinf_serve.server.calls import UsedPack
 from spinf_serve.server.served_packs import Fit, ServedPacks
-from spinf_serve.server.wire.rounding import rounded
 
 Body = dict[str, Any]
+Shown = Callable[[float], float]
 
 
-def pack_result(ref: UsedPack, chunks: Sequence[Sequence[QuestionAnswer]]) -> Body:
+def pack_result(
+    ref: UsedPack, chunks: Sequence[Sequence[QuestionAnswer]], full_precision: bool
+) -> Body:
     """What a pack says of one input.
 
     Args:
         chunks: answers to the pack's questions, in its order; one unless the content was cut.
+        full_precision: whether numbers are wanted unrounded.
     """
+    shown: Shown = float if full_precision else rounded
     pack, constants = ref.pack, ref.fit.constants
     body: Body = {"id": pack.id, "version": pack.version, "context": ref.context.name}
     if constants is None:
@@ -32,20 +36,20 @@ def pack_result(ref: UsedPack, chunks: Sequence[Sequence[QuestionAnswer]]) -> Bo
         body["decision"] = None
     else:
         found = evaluate(pack, constants, [vectors(pack, each) for each in chunks], ref.decision)
-        body["categories"] = {name: _category(one) for name, one in found.categories.items()}
-        body["decision"] = _decision(found.verdict)
+        body["categories"] = {name: _category(one, shown) for name, one in found.categories.items()}
+        body["decision"] = _decision(found.verdict, shown)
         if found.route is not None:
-            body["route"] = _route(found.route)
+            body["route"] = _route(found.route, shown)
     body["state"] = ref.fit.state
     if len(chunks) > 1:
         body["chunks"] = len(chunks)
     return body
 
 
-def _category(found: CategoryScore) -> Body:
+def _category(found: CategoryScore, shown: Shown) -> Body:
     body: Body = {
-        "score": rounded(found.score),
-        "percentile": _optional(found.percentile),
+        "score": shown(found.score),
+        "percentile": _optional(found.percentile, shown),
         "flagged": found.flagged,
     }
     if found.band is not None:
@@ -53,13 +57,13 @@ def _category(found: CategoryScore) -> Body:
     return body
 
 
-def _decision(verdict: Verdict) -> Body:
+def _decision(verdict: Verdict, shown: Shown) -> Body:
     body: Body = {"unsafe": verdict.unsafe, "mode": verdict.mode}
     if verdict.mode == "per_category":
         body["categories"] = list(verdict.categories)
     else:
-        body["score"] = _optional(verdict.score)
-        body["threshold"] = _optional(verdict.threshold)
+        body["score"] = _optional(verdict.score, shown)
+        body["threshold"] = _optional(verdict.threshold, shown)
     if verdict.mode == "max":
         body["category"] = verdict.category
     if verdict.critical:
@@ -73,18 +77,18 @@ def _decision(verdict: Verdict) -> Body:
     return body
 
 
-def _route(routed: Routed) -> Body:
+def _route(routed: Routed, shown: Shown) -> Body:
     return {
         "choice": routed.choice,
         "leader": routed.leader,
-        "score": rounded(routed.score),
-        "second": _optional(routed.second),
-        "margin": _optional(routed.margin),
+        "score": shown(routed.score),
+        "second": _optional(routed.second, shown),
+        "margin": _optional(routed.margin, shown),
     }
 
 
-def _optional(value: float | None) -> float | None:
-    return None if value is None else rounded(value)
+def _optional(value: float | None, shown: Shown) -> float | None:
+    return None if value is None else shown(value)
 
 
 def listing(served: ServedPacks, engine: Engine) -> Body:
@@ -126,6 +130,7 @@ def _entry(entry: Entry, served: ServedPacks, engine: Engine) -> Body:
         "queries": len(pack.questions),
         "prompts": sum(len(question.prompts) for question in pack.questions),
         "state": fit.state,
+        **({} if fit.refusal is None else {"unusable": fit.refusal.message}),
     }
 
 

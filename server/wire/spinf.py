@@ -145,7 +145,9 @@ def _model(body: Fields, engine: Engine) -> str:
     model = body.text("model")
     if not model:
         raise body.refused("model", "is empty; name a model or leave it out")
-    names = dict.fromkeys((served.id, served.name, *served.aliases))
+    # A pack may be fitted on the base model, and clients that run it send the name that it has.
+    every = (served.id, served.name, *served.aliases, served.base_model)
+    names = dict.fromkeys(name for name in every if name)
     if model.casefold() not in {name.casefold() for name in names}:
         others = [name for name in names if name.casefold() != served.id.casefold()]
         also = f", also called {', '.join(others)}" if others else ""

@@ -6,12 +6,11 @@ from typing import Any
 
 from spinf_serve.engine.api import Engine
 from spinf_serve.engine.work import Result
-from spinf_serve.packs.answer import OptionAnswer, PromptAnswer
+from spinf_serve.packs.answer import OptionAnswer, PromptAnswer, rounded
 from spinf_serve.packs.question import Question
 from spinf_serve.server.calls import Input, Usage, Warning, answers_of_packs, shown_answers
 from spinf_serve.server.wire.json_text import encode
 from spinf_serve.server.wire.pack_reply import pack_result
-from spinf_serve.server.wire.rounding import rounded
 from spinf_serve.server.wire.spinf import ScoreRequest
 
 
@@ -94,7 +93,7 @@ def _result(request: ScoreRequest, entry: Input, chunks: Sequence[Result]) -> di
     if call.packs:
         by_chunk = [answers_of_packs(call, entry, result) for result in chunks]
         body["packs"] = [
-            pack_result(parts[0][0], [answers for _, _, answers in parts])
+            pack_result(parts[0][0], [answers for _, _, answers in parts], request.full_precision)
             for parts in zip(*by_chunk, strict=True)
         ]
     return body

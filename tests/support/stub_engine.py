@@ -36,7 +36,7 @@ SERVED = ServedModel(
     description="Answers from checksums",
     release_date="2026-01-01",
     aliases=("stub", "spinf-12b", "jev-latest"),
-    base_model="none",
+    base_model="stub/base",
     family="stub",
     capabilities=("score",),
     media=(),
@@ -175,7 +175,7 @@ class StubEngine:
                 extra += size - 1
             for place, prompt in enumerate(question.prompts):
                 size = len(self.tokenizer.encode(prompt.text))
-                if size > self.limits.max_query_tokens:
+                if size > self.limits.max_query_tokens and not question.any_length:
                     where = f"combinations.{place}" if prompt.values else "template"
                     raise Refused(
                         "template_too_long",

@@ -97,8 +97,8 @@ def test_a_refusal_of_a_model_names_those_that_are_served():
 
 def test_a_refusal_of_a_model_names_no_served_name_twice():
     for served, also in (
-        (named("my-model"), ", also called stub, spinf-12b, jev-latest"),
-        (replace(named("my-model"), name="My-Model", aliases=()), ""),
+        (named("my-model"), ", also called stub, spinf-12b, jev-latest, stub/base"),
+        (replace(named("my-model"), name="My-Model", aliases=(), base_model=""), ""),
     ):
         stub = StubEngine()
         stub.served = served

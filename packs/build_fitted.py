@@ -94,6 +94,9 @@ def read_constants(
                 "model",
             )
         places = {read["id"]: index for index, read in enumerate(file["reads"])}
+        if len(places) < len(file["reads"]):
+            # Of two reads with one id, which is a fault of its own, the numbers cannot be told apart.
+            own["reads"] = {}
         blocks.append(_Block(model or "", own, (), places))
     else:
         _check_unfitted(file, frame)
@@ -233,14 +236,17 @@ def _category_fit(
     path = block.at("categories", name)
     platt = given.get("platt")
     if platt is None:
-        notes(path, f"`platt` of the category {name!r} is missing; {block.remedy}")
+        notes.missing(
+            path, f"`platt` of the category {name!r} is missing; {block.remedy}", "fitted"
+        )
     elif len(platt) != 2:
         notes((*path, "platt"), f"has {len(platt)} numbers; write two, `[a, b]`")
     if block.inline and "threshold" not in given:
-        notes(
+        notes.missing(
             path,
             f"`threshold` of the category {name!r} is missing; write a number between 0 and 1, or "
             "null to report the score only",
+            "fitted",
         )
     threshold = given.get("threshold")
     _check_fraction(threshold, (*path, "threshold"), notes)
@@ -306,6 +312,8 @@ def _layer(block: _Block, frame: _Frame) -> MicroLayer | None:
     before = len(notes.found)
     inputs, hidden, lock = given["inputs"], given.get("hidden", 0), given["lock"]
     _check_inputs(inputs, path, frame)
+    if not inputs:
+        return None
     weights = _weights(given["weights"], len(inputs), hidden, path, notes)
     if not _LOCK.fullmatch(lock):
         notes((*path, "lock"), f"{lock!r} is no lock; it is `sha256:` and 64 hex digits")

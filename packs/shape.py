@@ -124,6 +124,9 @@ def shaped(
             if not (tolerant and path[0] in _FOR_PEOPLE):
                 if path[:1] not in _ENTRIES or len(path) == 1:
                     notes.broken.add(str(path[0]))
+                elif path[0] == "categories":
+                    # The name stays known, the numbers in it do not.
+                    notes.broken.add("fitted")
                 meant = _misspelt(path, unknown) if one["type"] == "missing" else None
                 if meant is None:
                     notes(*_note(one, path, quoted))

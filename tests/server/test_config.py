@@ -14,6 +14,7 @@ from spinf_serve.server.config import (
     ServerConfig,
     Switch,
     Texts,
+    Value,
     load,
     settings_of,
     share_cores,
@@ -90,11 +91,14 @@ def test_the_named_file_wins_over_the_environment_s(toml, tmp_path):
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_every_setting_can_be_set_from_each_source(setting, toml):
-    sample, written, in_file = {
+    flipped = not setting.default
+    forms: dict[type, tuple[Value, str, str]] = {
         Count: (77, "77", "77"),
-        Switch: (not setting.default, *[str(not setting.default).lower()] * 2),
+        Switch: (flipped, str(flipped).lower(), str(flipped).lower()),
         Texts: (("a", "b"), "a, b", '["a", "b"]'),
-    }.get(type(setting.form), ("bfloat16", "bfloat16", '"bfloat16"'))
+    }
+    other = ("bfloat16", "bfloat16", '"bfloat16"')
+    sample, written, in_file = forms.get(type(setting.form), other)
     if isinstance(setting.form, Count) and setting.form.minimum > 77:
         sample, written, in_file = setting.form.minimum, *[str(setting.form.minimum)] * 2
     flag = list(sample) if isinstance(sample, tuple) else written

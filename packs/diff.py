@@ -133,7 +133,7 @@ def _facts(pack: Pack, lint: Instructions) -> Facts:
 
 
 def _pack(pack: Pack) -> dict[str, Any]:
-    own = {
+    own: dict[str, Any] = {
         "id": pack.id,
         "version": pack.version,
         "name": pack.name or None,

@@ -192,7 +192,7 @@ def export(
         )
     if model is None and len(names) > 1:
         raise Unusable(f"{pack.id} is fitted on {', '.join(names)}; say which with --model")
-    chosen = model if model is not None else (names or [None])[0]
+    chosen = model if model is not None else next(iter(names), None)
     text = json.dumps(plain(pack, chosen), ensure_ascii=False, indent=1) + "\n"
     if out is None:
         sys.stdout.write(text)

@@ -1,6 +1,7 @@
 """Differences of packs: what changed, grouped by question, and nothing that means the same."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,8 @@ from spinf_serve.packs.new import starter
 from spinf_serve.packs.plain import plain
 from tests.support.packs import golden
 
+Sides = tuple[Any, Any]
+
 TEXT = starter("demo/diff")["pack.yaml"]
 
 
@@ -18,7 +21,7 @@ def pack(text: str = TEXT):
     return read_pack(text.encode(), "pack.yaml")
 
 
-def changed(*replaced: tuple[str, str]) -> dict[str, dict[str, tuple]]:
+def changed(*replaced: tuple[str, str]) -> dict[str, dict[str, Sides]]:
     """Group -> label -> before and after, of the starter with some text replaced."""
     text = TEXT
     for old, new in replaced:
@@ -27,7 +30,7 @@ def changed(*replaced: tuple[str, str]) -> dict[str, dict[str, tuple]]:
     return told(difference(pack(), pack(text)))
 
 
-def told(groups) -> dict[str, dict[str, tuple]]:
+def told(groups) -> dict[str, dict[str, Sides]]:
     return {g.name: {c.what: (c.before, c.after) for c in g.changes} for g in groups}
 
 

@@ -83,7 +83,7 @@ class Limits:
         flat: standard deviation over contents of the log share that moves most, in nats.
         flat_contents: contents that this takes.
         order: mean over contents of the largest change of a p.
-        negation: mean over contents of |p + p of the denial - 1|.
+        negation: mean over contents of how far p and p of the denial miss a sum of 1.
         correlation: of two reads over contents, either sign.
         correlation_contents: contents that this takes.
     """

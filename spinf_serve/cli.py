@@ -6,15 +6,11 @@ A base install (no torch, no fastapi) can run everything here that needs neither
 import asyncio
 import json
 import sys
-import urllib.error
-import urllib.request
 from functools import partial
-from http.client import HTTPException
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 import typer
 
@@ -24,10 +20,7 @@ from spinf_serve.packs.errors import SpinfError, Unusable
 from spinf_serve.packs.faults import InvalidPack
 from spinf_serve.packs_cli import packs
 from spinf_serve.progress import progress
-from spinf_serve.server.config import (
-    ServerConfig,
-    share_cores,
-)
+from spinf_serve.server.config import ServerConfig, share_cores
 from spinf_serve.streams import (
     checked_stdout,
     complain,
@@ -123,7 +116,10 @@ def score(
     """Answer one request; the response goes to stdout, a refusal to stderr with exit code 1."""
     body = _read_request(request)
     if server is not None:
-        status, answer = _post(server, body, config.token)
+        from spinf_serve.remote import post
+
+        with progress("asking the server"):
+            status, answer = post(server, body, config.token)
     else:
         status, answer = _score_here(body, config)
     shown = json.dumps(answer, indent=2, ensure_ascii=False)
@@ -180,31 +176,6 @@ def _score_here(body: bytes, config: ServerConfig) -> tuple[int, Any]:
         return refusal.status, envelope(refusal, arrival.request_id, caller)
     finally:
         service.stop()
-
-
-def _post(server: str, body: bytes, token: str | None) -> tuple[int, Any]:
-    """Status and JSON body of a POST to a server's /v1/score."""
-    url = f"{server.rstrip('/')}/v1/score"
-    if not url.startswith(("http://", "https://")):
-        raise Unusable(f"--server {server}: an http:// or https:// address is needed")
-    headers = {"Content-Type": "application/json", "User-Agent": f"spinf-serve/{__version__}"}
-    if token is not None:
-        headers["Authorization"] = f"Bearer {token}"
-    try:
-        asked = urllib.request.Request(url, data=body, headers=headers, method="POST")
-        # A proxy for the outside world does not know this machine's own servers.
-        local = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
-        proxies = [urllib.request.ProxyHandler({})] if local else []
-        with progress(url), urllib.request.build_opener(*proxies).open(asked) as reply:
-            status, raw = reply.status, reply.read()
-    except urllib.error.HTTPError as refusal:
-        status, raw = refusal.code, refusal.read()
-    except (OSError, HTTPException, ValueError) as fault:
-        raise Unusable(f"{url} cannot be reached: {getattr(fault, 'reason', fault)}") from fault
-    try:
-        return status, json.loads(raw)
-    except ValueError as fault:
-        raise Unusable(f"{url} answered {status} with something that is not JSON") from fault
 
 
 @models.command("list")

@@ -17,14 +17,20 @@ from spinf_serve.packs.question import Question
 from spinf_serve.packs.recording import Header, Recording
 from spinf_serve.packs.sample import SampleRow
 
-BATCH_ROWS = 16
-"""Rows that are asked together: they share passes, and what is not kept yet is lost at worst."""
+BATCH_ROWS = 32
+"""Most rows that are asked together: they share passes, and are lost together at worst."""
+
+BATCH_SECONDS = 5.0
+"""How long a batch may take before the next one is smaller, so that progress is seen."""
 
 SAVE_SECONDS = 60.0
 """How often what was scored is kept."""
 
 SAY_SECONDS = 5.0
-"""How often progress is told, and how soon it is first."""
+"""How often progress is told."""
+
+QUIET_SECONDS = 2.0
+"""Nothing is told of what takes less."""
 
 
 class Answers(Protocol):
@@ -105,12 +111,12 @@ def score_rows(
     saved_at = time.monotonic()
     unsaved = False
     try:
-        for start in range(0, len(open_rows), BATCH_ROWS):
-            batch = open_rows[start : start + BATCH_ROWS]
+        while pace.left:
+            batch = open_rows[pace.count : pace.count + pace.batch]
             for (_, work), result in zip(batch, _run(engine, batch), strict=True):
                 recording.add(work.content, work.questions, result.answers)
             unsaved = True
-            pace.done(start + len(batch))
+            pace.done(len(batch))
             if save is not None and time.monotonic() - saved_at > SAVE_SECONDS:
                 save(recording)
                 saved_at, unsaved = time.monotonic(), False
@@ -128,15 +134,19 @@ def ask(
 ) -> list[tuple[QuestionAnswer, ...]]:
     """The answers of each content, whole, floors where they are wanted.
 
-    Raises `SpinfError`: the first refusal or fault.
+    Raises `Unusable` for the first refusal, with the question's id, and `Fault`.
     """
     asked = tuple(questions)
     pace = _Pace(len(contents), say)
     found: list[tuple[QuestionAnswer, ...]] = []
-    for start in range(0, len(contents), BATCH_ROWS):
-        batch = contents[start : start + BATCH_ROWS]
-        found += [one.answers for one in engine.run([Work(text, asked) for text in batch])]
-        pace.done(len(found))
+    while pace.left:
+        batch = contents[pace.count : pace.count + pace.batch]
+        works = [Work(text, asked) for text in batch]
+        try:
+            found += [one.answers for one in engine.run(works)]
+        except Refused as refused:
+            raise Unusable(f"{_which(refused, works[0])}{refused.message}") from None
+        pace.done(len(batch))
     return found
 
 
@@ -150,7 +160,7 @@ def _run(engine: Asked, batch: Sequence[tuple[SampleRow, Work]]) -> Sequence[Ans
     except Refused as refused:
         if len(batch) == 1:
             row, work = batch[0]
-            raise Unusable(f"row {row.id}{_which(refused, work)}: {refused.message}") from None
+            raise Unusable(f"row {row.id}: {_which(refused, work)}{refused.message}") from None
     # One by one, to find the row that is refused; nothing was answered yet.
     return [_run(engine, [one])[0] for one in batch]
 
@@ -159,25 +169,47 @@ def _which(refused: Refused, work: Work) -> str:
     """The question that a refusal is about, if it is about one."""
     head, _, rest = (refused.param or "").partition(".")
     number = rest.partition(".")[0]
-    return f", question {work.questions[int(number)].id}" if head == "questions" and number else ""
+    if head != "questions" or not number:
+        return ""
+    return f"question {work.questions[int(number)].id}: "
 
 
 class _Pace:
-    """Tells how far a run is, how fast, and how long it will still take."""
+    """How far a run is, how many contents go into the next batch, and what is told of it.
+
+    Attributes:
+        count: contents done.
+        batch: contents of the next batch.
+    """
 
     def __init__(self, of: int, say: Callable[[str], None]) -> None:
+        self.count = 0
+        self.batch = 1
         self._of = of
         self._say = say
-        self._begun = self._told = time.monotonic()
+        self._begun = self._batch_begun = time.monotonic()
+        self._tell_at = self._begun + QUIET_SECONDS
+
+    @property
+    def left(self) -> int:
+        """Contents that are not done."""
+        return self._of - self.count
 
     def done(self, count: int) -> None:
+        """Counts a batch; tells rate and time left now and then."""
+        self.count += count
         now = time.monotonic()
-        if now - self._told < SAY_SECONDS:
+        seconds = now - self._batch_begun
+        if seconds < BATCH_SECONDS / 2:
+            self.batch = min(2 * self.batch, BATCH_ROWS)
+        elif seconds > BATCH_SECONDS:
+            self.batch = max(1, self.batch // 2)
+        self._batch_begun = now
+        if now < self._tell_at:
             return
-        self._told = now
-        seconds = now - self._begun
-        left = (self._of - count) * seconds / count
+        self._tell_at = now + SAY_SECONDS
+        rate = self.count / (now - self._begun)
         self._say(
-            f"scored {count} of {self._of} contents, {count / seconds:.2g} a second,"
-            f" {left:.0f} s left"
+            f"scored {self.count} of {self._of} contents, {rate:.2g} a second,"
+            f" {self.left / rate:.0f} s left"
         )

@@ -221,7 +221,11 @@ def _report(report: Report | None) -> dict[str, Any]:
 
 def _commit() -> str | None:
     """The commit of the checkout one stands in, if it is one."""
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], check=False, capture_output=True, text=True
-    )
+    try:
+        done = subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"], check=False, capture_output=True, text=True
+        )
+    except FileNotFoundError:
+        # No git here.
+        return None
     return done.stdout.strip() or None

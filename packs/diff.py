@@ -89,7 +89,7 @@ def _groups(old: Facts, new: Facts) -> Iterator[Group]:
             if mine.get(label) != other.get(label)
         )
         only = "after" if name not in old else "before" if name not in new else None
-        if changes or only:
+        if changes:
             yield Group(name, only, changes)
 
 

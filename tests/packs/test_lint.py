@@ -134,6 +134,16 @@ def test_an_opposite_counts_as_a_duplicate():
     assert duplicate.message.startswith("q and sound correlate by -1.000 over 24 contents")
 
 
+def test_two_options_of_one_question_are_no_duplicates():
+    query = '{id: q, template: "\\nSo{?}", options: [a, b, other], categories: {a: c, b: c}}'
+
+    def seesaw(question: str, prompt: str, content: int) -> list[float]:
+        share = 0.3 + 0.2 * Random(content).random()
+        return [math.log(share), math.log(0.8 - share), math.log(0.01)]
+
+    assert found(yaml(query), but({"q": seesaw})) == []
+
+
 @pytest.mark.parametrize("word", ["other", "None", "neither", "okay", "otra", "기타"])
 def test_a_rest_option_is_known_by_its_word(word):
     query = f'{{id: q, template: "\\nSo{{?}}", options: [a, b, {word}], category: c, unsafe: [a]}}'
@@ -197,7 +207,7 @@ def test_lists_are_found_and_turned_around(text, options, turned):
 
 
 def test_lookalikes_have_one_skeleton():
-    assert skeleton("Сору") == skeleton("Copy ") == skeleton("co\u200bpy")
+    assert skeleton("Сору") == skeleton("Copy ") == skeleton("co\u200bpy") == skeleton("ｃｏｐｙ")
     assert skeleton("Il") == skeleton("l1")
     assert skeleton("cat") != skeleton("cut")
 

@@ -70,6 +70,12 @@ def test_wording_options_and_grid_stand_with_their_question():
         (", decides: false}\n\n", "}\n\n", "category delivery", "decides"),
         ("mode: per_category", "mode: max", "decision", "mode"),
         ("      sign: -1\n", "", "question tone", "read tone"),
+        (
+            "      sign: -1\n",
+            "      sign: -1\n      empty_floor: false\n",
+            "question tone",
+            "empty_floor",
+        ),
     ],
 )
 def test_each_part_is_told_in_its_group(old, new, group, label):
@@ -140,7 +146,11 @@ def test_a_fitted_pack_and_its_draft_differ_by_the_numbers_alone():
 
 
 def test_what_the_file_says_to_lint_is_compared():
-    text = TEXT + "lint: {waive: [{rule: flat, on: mood, reason: so}]}\n"
+    text = TEXT.replace("      sign: -1\n", "      sign: -1\n      negates: mood\n")
+    text += "lint: {waive: [{rule: flat, on: mood, reason: so}]}\n"
     said = [instructions(one.encode(), "pack.yaml") for one in (TEXT, text)]
     found = told(difference(pack(), pack(text), *said))
-    assert found == {"lint": {"waive flat on mood": (None, "so")}}
+    assert found == {
+        "question tone": {"negates": (None, "mood")},
+        "lint": {"waive flat on mood": (None, "so")},
+    }

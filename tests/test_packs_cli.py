@@ -10,9 +10,14 @@ from pathlib import Path
 import pytest
 
 from spinf_serve import cli
-from spinf_serve.packs.loader import load_pack
+from spinf_serve.engine.work import Work
+from spinf_serve.packs.fit import fit
+from spinf_serve.packs.loader import load_pack, read_pack
 from spinf_serve.packs.new import starter
+from spinf_serve.packs.pack import Constants
+from spinf_serve.packs.reads import vectors
 from spinf_serve.packs.recording import read_recording
+from spinf_serve.packs.sample import read_sample
 from spinf_serve.server.config import ServerConfig
 from tests.support.pack_files import folder_of, json_pack, yaml_pack
 from tests.support.servers import running
@@ -312,6 +317,16 @@ def test_fit_scores_writes_the_numbers_and_reports(run, started, server):
     assert report["model_digest"] == StubEngine().fingerprint.model
     assert report["categories"]["angry"]["n"] == 4
     assert report["categories"]["angry"]["threshold"] == constants.categories["angry"].threshold
+    assert constants == fitted_here(started / "sample.csv")
+
+
+def fitted_here(sample: Path) -> Constants:
+    """What a fit on the engine's own answers gives."""
+    pack = read_pack(starter("demo/mood")["pack.yaml"].encode(), "pack.yaml")
+    rows = [row for row in read_sample(sample, pack) if row.split == "fit"]
+    works = [Work(f"Message: {row.text}\n", pack.questions) for row in rows]
+    answers = [vectors(pack, result.answers) for result in StubEngine().run(works)]
+    return fit(pack, answers, [row.labels for row in rows], MODEL).constants
 
 
 def test_fit_refuses_another_models_recording_and_a_sample_without_rows(run, started, server):

@@ -1,5 +1,7 @@
 """Rows asked into a recording: all once, what is missing only, kept when broken off."""
 
+from dataclasses import replace
+
 import pytest
 
 from spinf_serve import scoring
@@ -49,6 +51,18 @@ def test_every_row_is_scored_in_batches_and_its_vectors_are_found(engine, pack):
     for row in rows:
         assert recording.vectors(presented(pack, row), pack) is not None
     assert recording.floor(pack.questions[0]) is not None
+
+
+def test_a_row_is_presented_in_its_context_with_its_parameters():
+    data = yaml_pack().replace(
+        'contexts:\n  default: "{X}\\n"\n',
+        'parameters: {shop: {default: us}}\ncontexts: {a: "To {shop}: {X}.", b: "{X}!"}\n',
+    )
+    pack = read_pack(data.encode(), "pack.yaml")
+    (row,) = rows_of(1)
+    assert presented(pack, row) == "To us: Text number 0."
+    assert presented(pack, replace(row, parameters={"shop": "A"})) == "To A: Text number 0."
+    assert presented(pack, replace(row, context="b")) == "Text number 0!"
 
 
 def test_what_is_recorded_is_not_asked_again(engine, pack):

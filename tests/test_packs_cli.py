@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from spinf_serve import cli
+from spinf_serve.engine.fingerprint import model_digest
+from spinf_serve.engine.loading.manifest import read_manifests
 from spinf_serve.engine.work import Work
+from spinf_serve.packs.digests import constants_digest
 from spinf_serve.packs.fit import fit
 from spinf_serve.packs.loader import load_pack, read_pack
 from spinf_serve.packs.new import starter
@@ -96,6 +99,29 @@ def test_list_tells_the_state_on_a_model_and_what_is_wrong(run, tmp_path):
         ("demo/fitted", "draft", 1),
     ]
     assert len(told["faults"]) == 1
+
+
+def test_list_calls_a_pack_certified_when_its_proof_is_of_this_model_and_these_numbers(
+    run, tmp_path
+):
+    manifest = next(one for one in read_manifests() if one.served.id == "smollm2-135m-instruct")
+    assert manifest.source.sha256 is not None
+    bare = json_pack(model=manifest.served.id)
+    constants = read_pack(bare.encode(), "p.json").constants((manifest.served.id,))
+    assert constants is not None
+    proof = {
+        "model": model_digest(manifest.source.sha256, "float32"),
+        "constants": constants_digest(constants),
+    }
+    folder_of(tmp_path / "own", {"p.json": json_pack(model=manifest.served.id, proof=proof)})
+
+    def state(*more: str) -> str:
+        out = run("list", "--packs", "own", "--no-official-packs", "--json", *more)[1]
+        return str(json.loads(out)["packs"][0]["state"])
+
+    assert state() == "certified"
+    assert state("--dtype", "bfloat16") == "provisional"
+    assert state("--model", "other/model") == "draft"
 
 
 def test_show_prints_what_is_asked_and_what_it_means(run, started):

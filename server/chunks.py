@@ -122,5 +122,6 @@ def _leading(word: str) -> int:
 def _middle(text: str) -> int:
     """Where to halve: behind the white space nearest to the middle, else the middle itself."""
     half = len(text) // 2
-    ends = [match.start() + _leading(match[0]) for match in _WORDS.finditer(text)][1:]
+    found = [match.start() + _leading(match[0]) for match in _WORDS.finditer(text)][1:]
+    ends = [end for end in found if end < len(text)]
     return min(ends, key=lambda end: abs(end - half)) if ends else half

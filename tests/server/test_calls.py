@@ -57,7 +57,8 @@ def test_usage_counts_shared_questions_once_and_prompts_for_each_input():
     paths = ("p", "p")
     call = Call(
         tuple(
-            Input(str(n), f"inputs.{n}", "", q, paths, len(q)) for n, q in enumerate([shared, shared, own])
+            Input(str(n), f"inputs.{n}", "", q, paths, len(q))
+            for n, q in enumerate([shared, shared, own])
         ),
         Limits(),
     )

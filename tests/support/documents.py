@@ -15,7 +15,7 @@ import typer
 from spinf_serve.cli import app
 from spinf_serve.packs.errors import CODES
 from spinf_serve.server.config import SETTINGS, Setting, Table, settings_of
-from tests.support import lint_document, pack_documents
+from tests.support import lint_document, pack_documents, pack_figures
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 RESULTS = DOCS.parent / "evals" / "bench" / "results"
@@ -32,6 +32,7 @@ def made() -> dict[str, str]:
         "packs.md": pack_documents.page(),
         "lint.md": lint_document.page(NOTE),
         "../packs/pack.schema.json": pack_documents.schema(),
+        **pack_figures.pages(),
     }
 
 

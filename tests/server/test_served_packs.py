@@ -1,0 +1,179 @@
+"""What is served: constants and state on the model, what the log tells, reloads."""
+
+import json
+import logging
+import threading
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from spinf_serve.server import app
+from spinf_serve.server.config import ServerConfig
+from spinf_serve.server.served_packs import open_packs, pack_names, standing_names
+from tests.support.pack_files import yaml_pack
+from tests.support.served_packs import fitted, served_from, write_packs
+from tests.support.servers import Running, running
+from tests.support.stub_engine import SERVED, StubEngine
+
+
+def test_a_pack_s_constants_are_those_of_the_model_by_any_of_its_own_names(tmp_path):
+    for model, found in (
+        ("Stub/Words-1", "provisional"),
+        ("stub", "provisional"),
+        ("stub/base", "provisional"),
+        ("spinf-12b", "draft"),
+        ("other/model", "draft"),
+    ):
+        served = served_from(write_packs(tmp_path / found / model, fitted(model=model))[0].parent)
+        fit = served.fit(served.catalogue.get("demo/support"), StubEngine().as_engine())
+        assert (fit.state, fit.constants is None) == (found, found == "draft")
+
+
+def test_client_names_find_constants_on_a_model_that_is_no_stand_in():
+    engine = StubEngine()
+    assert "spinf-12b" not in pack_names(engine.as_engine())
+    engine.served = replace(SERVED, stand_in=False)
+    assert "spinf-12b" in pack_names(engine.as_engine())
+    assert standing_names(["a", "", "JEV-latest", "a"], stand_in=True) == ("a",)
+
+
+def test_query_tokens_are_those_of_one_content(tmp_path):
+    served = served_from(write_packs(tmp_path / "p", fitted())[0].parent)
+    engine = StubEngine()
+    pack = served.catalogue.get("demo/support")
+    fit = served.fit(pack, engine.as_engine())
+    wanted = sum(
+        len(engine.tokenizer.encode(prompt.text))
+        + sum(len(engine.tokenizer.encode(option)) - 1 for option in question.options)
+        for question in pack.questions
+        for prompt in question.prompts
+    )
+    assert fit.query_tokens == wanted > 0
+    assert served.fit(pack, engine.as_engine()) is fit
+
+
+def test_what_the_model_cannot_be_asked_is_told_and_not_a_fault(tmp_path, caplog):
+    clumsy = fitted(pack="demo/clumsy")
+    clumsy["scoring"]["queries"][2]["options"][1] = " a b c d e f g"
+    served = served_from(write_packs(tmp_path / "p", fitted(), clumsy)[0].parent)
+    with caplog.at_level(logging.INFO):
+        served.tell(StubEngine().as_engine())
+    told = caplog.text
+    assert "cannot be asked the pack demo/clumsy 0.1.0: options.1 of its question 'kind'" in told
+    assert "packs served as provisional: demo/support 0.1.0" in told
+    fit = served.fit(served.catalogue.get("demo/clumsy"), StubEngine().as_engine())
+    assert fit.refusal is not None and fit.refusal.code == "option_too_long"
+
+
+def test_the_log_says_which_packs_decide_nothing(tmp_path, caplog):
+    folder = write_packs(tmp_path / "p", fitted(), fitted(pack="demo/d", model="x"))[0].parent
+    with caplog.at_level(logging.INFO):
+        served_from(folder).tell(StubEngine().as_engine())
+    assert "packs served as draft: demo/d 0.1.0" in caplog.text
+    assert "nothing was fitted on stub/words-1 for the drafts" in caplog.text
+
+
+def test_settings_say_which_packs_are_opened(tmp_path):
+    folder = write_packs(tmp_path / "p", fitted())[0].parent
+    cache = tmp_path / "cache"
+    without = ServerConfig(packs=(str(folder),), official_packs=False, packs_cache=cache)
+    assert [entry.id for entry in open_packs(without).catalogue.entries] == ["demo/support"]
+    every = open_packs(ServerConfig(packs=(str(folder),), packs_cache=cache)).catalogue
+    assert {"demo/support", "spinf/moderation"} <= {entry.id for entry in every.entries}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_packs(tmp_path / "packs", fitted())
+    return tmp_path / "packs"
+
+
+@pytest.fixture
+def stub() -> StubEngine:
+    return StubEngine()
+
+
+@pytest.fixture
+def server(folder, stub, monkeypatch):
+    """A server that looks for changes all the time."""
+    monkeypatch.setattr(app, "_LOOK_SECONDS", 0.01)
+    with running(stub.as_engine, ServerConfig(), packs=served_from(folder)) as it:
+        yield it
+        stub.gate.set()
+
+
+def wait_for(server: Running, found: Any) -> None:
+    deadline = time.monotonic() + 20
+    while not found(server.http.get("/v1/packs").json()):
+        assert time.monotonic() < deadline, server.http.get("/v1/packs").json()
+        time.sleep(0.01)
+
+
+def body() -> dict[str, Any]:
+    entry = {"id": "a", "messages": [{"role": "user", "content": "Hi"}]}
+    return {"inputs": [entry], "scoring": {"packs": [{"id": "demo/support"}]}}
+
+
+def test_a_file_that_changes_is_served_without_a_restart(server, folder):
+    [file] = folder.iterdir()
+    file.write_text(json.dumps(fitted(version="0.2.0", contexts={"new": "{X}"})))
+    wait_for(server, lambda found: found["packs"][0]["version"] == "0.2.0")
+    [pack] = server.score(body()).json()["results"][0]["packs"]
+    assert (pack["version"], pack["context"]) == ("0.2.0", "new")
+
+
+def test_an_invalid_file_leaves_the_old_one_and_is_told_until_it_is_mended(server, folder, caplog):
+    [file] = folder.iterdir()
+    assert "packs" not in server.http.get("/readyz").json()
+    file.write_text(json.dumps(fitted(version="0.2.0"))[:-1])
+    wait_for(server, lambda found: found["faults"])
+    [fault] = server.http.get("/v1/packs").json()["faults"]
+    assert file.name in fault
+    ready = server.http.get("/readyz")
+    assert (ready.status_code, ready.json()["packs"]) == (200, {"faults": [fault]})
+    assert server.score(body()).json()["results"][0]["packs"][0]["version"] == "0.1.0"
+    assert f"{fault}; the last valid packs stay served" in caplog.text
+    file.write_text(json.dumps(fitted(version="0.3.0")))
+    wait_for(server, lambda found: not found["faults"])
+    assert "packs" not in server.http.get("/readyz").json()
+    assert server.score(body()).json()["results"][0]["packs"][0]["version"] == "0.3.0"
+
+
+def test_a_file_that_comes_is_served_and_one_that_goes_is_not(server, folder):
+    (folder / "mood.yaml").write_text(yaml_pack())
+    wait_for(server, lambda found: len(found["packs"]) == 2)
+    next(folder.glob("*.json")).unlink()
+    wait_for(server, lambda found: [pack["id"] for pack in found["packs"]] == ["demo/mood"])
+    refused = server.score(body())
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "unknown_pack")
+
+
+def test_a_request_in_flight_keeps_its_pack(server, folder, stub):
+    stub.gate.clear()
+    answers = []
+    asking = threading.Thread(target=lambda: answers.append(server.score(body())))
+    asking.start()
+    while not stub.pending:
+        time.sleep(0.005)
+    [file] = folder.iterdir()
+    file.write_text(json.dumps(fitted(version="0.2.0", contexts={"new": "{X}"})))
+    wait_for(server, lambda found: found["packs"][0]["version"] == "0.2.0")
+    stub.gate.set()
+    asking.join(20)
+    [pack] = answers[0].json()["results"][0]["packs"]
+    assert (pack["version"], pack["context"]) == ("0.1.0", "email")
+    assert pack["decision"]["mode"] == "micro_layer"
+
+
+def test_a_look_that_fails_is_logged_and_leaves_what_is_served(server, monkeypatch, caplog):
+    def broken() -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(server.service.packs, "refresh", broken)
+    deadline = time.monotonic() + 20
+    while "could not be looked at" not in caplog.text:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert server.score(body()).status_code == 200

@@ -56,8 +56,8 @@ def best(work: Callable[[], object], repeats: int = 15) -> float:
 def parts(raw: bytes) -> dict[str, float]:
     """Milliseconds of each part, without the engine."""
     stub = StubEngine()
-    engine = stub.as_engine()
-    request = read_request(decode(raw), engine, ANYBODY, False, no_packs())
+    engine, packs = stub.as_engine(), no_packs()
+    request = read_request(decode(raw), engine, ANYBODY, False, packs)
     jobs = compile_call(engine, request.call)
     results = stub.run([job.work for job in jobs])
     usage = usage_of(request.call, [result.counts for result in results])
@@ -77,7 +77,7 @@ def parts(raw: bytes) -> dict[str, float]:
 
     return {
         "decode": best(lambda: decode(raw)),
-        "read": best(lambda: read_request(decode(raw), engine, ANYBODY, False, no_packs()))
+        "read": best(lambda: read_request(decode(raw), engine, ANYBODY, False, packs))
         - best(lambda: decode(raw)),
         "usage and warnings": best(
             lambda: (

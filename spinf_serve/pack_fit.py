@@ -183,7 +183,7 @@ def report_object(fitted: Fitted, pack_digest: str) -> dict[str, Any]:
     constants, report = fitted.fitting.constants, fitted.report
     categories: Mapping[str, Report] = {} if report is None else report.categories
     return {
-        "pack": fitted.pack.id,
+        "pack_id": fitted.pack.id,
         "version": fitted.pack.version,
         "pack_digest": pack_digest,
         "model": fitted.model,

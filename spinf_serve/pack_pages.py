@@ -276,7 +276,7 @@ def lint_page(told: dict[str, Any]) -> Iterator[str]:
 def fit_page(told: dict[str, Any]) -> Iterator[str]:
     """Lines of `packs fit`."""
     yield (
-        f"{told['pack']} {told['version']} on {told['model']}: fitted on {told['fit_rows']} rows,"
+        f"{told['pack_id']} {told['version']} on {told['model']}: fitted on {told['fit_rows']} rows,"
         f" judged on {told['test_rows']}"
     )
     rows = [("category", "rows", "hold", "AUC", "error", "threshold", "hit", "wrong")]

@@ -184,4 +184,11 @@ def test_the_samples_are_our_own_plain_csv():
             head = next(csv.reader(file))
         assert {"id", "split", "language", "labels", "text"} <= set(head)
         report = json.loads((OFFICIAL / name / "fit.json").read_text())
-        assert report["pack"] == pack_of(name).id and report["model"] == MODEL
+        assert report["pack_id"] == pack_of(name).id and report["model"] == MODEL
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_published_is_what_lies_in_the_working_file(name):
+    version = pack_of(name).version
+    published = (OFFICIAL / name / "versions" / f"{version}.yaml").read_bytes()
+    assert published == (OFFICIAL / name / "pack.yaml").read_bytes()

@@ -60,4 +60,6 @@ def _limits() -> str:
 def _meanings() -> dict[str, str]:
     """Field -> what its class's docstring says of it."""
     lines = (Limits.__doc__ or "").split("Attributes:")[1].strip().splitlines()
-    return {name.strip(): text.strip(" .") for name, _, text in (line.partition(":") for line in lines)}
+    return {
+        name.strip(): text.strip(" .") for name, _, text in (line.partition(":") for line in lines)
+    }

@@ -151,6 +151,14 @@ def test_the_curl_that_is_shown_gets_the_answer_that_is_shown(first_request, url
     assert_near(json.loads(blocks(README, "json")[0]), answer["results"], "results")
 
 
+@pytest.mark.weights
+def test_the_pack_that_is_shown_gets_the_answer_that_is_shown(url):
+    _, asked, answered = blocks(README, "json")
+    answer = demo.score(url, json.loads(asked))
+    assert answer["warnings"] == []
+    assert_near(json.loads(answered), answer["results"], "results")
+
+
 def assert_near(shown: Any, got: Any, path: str) -> None:
     """Same shape, same texts, numbers within 1e-3."""
     assert type(shown) is type(got), path

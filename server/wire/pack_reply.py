@@ -16,6 +16,8 @@ from spinf_serve.server.served_packs import Fit, ServedPacks
 
 Body = dict[str, Any]
 Shown = Callable[[float], float]
+# A larger float has no sixth decimal that could be rounded.
+_WITHOUT_DECIMALS = 2.0**33
 
 
 def pack_result(
@@ -27,7 +29,7 @@ def pack_result(
         chunks: answers to the pack's questions, in its order; one unless the content was cut.
         full_precision: whether numbers are wanted unrounded.
     """
-    shown: Shown = float if full_precision else rounded
+    shown: Shown = float if full_precision else _short
     pack, constants = ref.pack, ref.fit.constants
     body: Body = {"id": pack.id, "version": pack.version, "context": ref.context.name}
     if constants is None:
@@ -85,6 +87,11 @@ def _route(routed: Routed, shown: Shown) -> Body:
         "second": _optional(routed.second, shown),
         "margin": _optional(routed.margin, shown),
     }
+
+
+def _short(value: float) -> float:
+    """Rounded; the values and thresholds of a micro layer may be of any size."""
+    return rounded(value) if abs(value) < _WITHOUT_DECIMALS else value
 
 
 def _optional(value: float | None, shown: Shown) -> float | None:

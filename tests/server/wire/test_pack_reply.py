@@ -164,6 +164,13 @@ def test_full_precision_holds_for_packs_too():
     assert round(whole["decision"]["score"], 6) == 0.627148 != whole["decision"]["score"]
 
 
+@pytest.mark.parametrize("threshold", [1e308, -1e12, 123456789.1234567])
+def test_a_threshold_of_a_layer_may_be_of_any_size(threshold):
+    shown = result(DecisionCall("micro_layer", threshold, critical=()))["decision"]
+    assert shown["threshold"] == round(threshold, 6)
+    assert shown["unsafe"] is (threshold < 0)
+
+
 def test_a_draft_decides_nothing_and_says_so():
     pack, _ = made(golden())
     used = UsedPack("p", pack, Fit(None, "draft", 5), pack.contexts["chat"], False, DecisionCall())

@@ -26,10 +26,9 @@ def pages() -> dict[str, str]:
     for folder in folders():
         text = (folder / "README.md").read_text()
         block = _block(json.loads((folder / "fit.json").read_text()))
-        # A function, since a replacement text would be searched for escapes.
-        written, count = _MARKS.subn(lambda _, block=block: block, text)
-        assert count == 1, f"{folder}/README.md needs one <!-- figures --><!-- /figures -->"
-        found[f"../packs/spinf/{folder.name}/README.md"] = written
+        before, *rest = _MARKS.split(text)
+        assert len(rest) == 1, f"{folder}/README.md needs one <!-- figures --><!-- /figures -->"
+        found[f"../packs/spinf/{folder.name}/README.md"] = before + block + rest[0]
     return found
 
 

@@ -1,5 +1,6 @@
 """The CPU backend: float32 or bfloat16, the same bits for a row whatever runs beside it."""
 
+from collections.abc import Sequence
 from typing import cast
 
 import torch
@@ -31,22 +32,25 @@ class CpuOps:
         self.device = torch.device("cpu")
         self._kept: dict[int, Kept] = {}
 
-    def layout(self, plan: Pass, layers: int, kv_heads: int, head_dim: int) -> Layout:
+    def layout(self, plan: Pass, kv_heads: Sequence[tuple[int, int]]) -> Layout:
         """Indexes and buffers for one pass."""
         kept = {}
         for number, part in enumerate(plan.slices):
             if part.keep and part.key not in self._kept:
-                self._kept[part.key] = self._room(part, layers, kv_heads, head_dim)
+                self._kept[part.key] = self._room(part, kv_heads)
             if part.key in self._kept:
                 kept[number] = self._kept[part.key]
             elif part.trunk_rows < part.trunk_len:
                 raise AssertionError(f"trunk rows of tree {part.key} were not kept")
         return lay_out(plan, kept)
 
-    def _room(self, part: TreeSlice, layers: int, kv_heads: int, head_dim: int) -> Kept:
+    def _room(self, part: TreeSlice, kv_heads: Sequence[tuple[int, int]]) -> Kept:
         tokens = -(-part.trunk_len // TRUNK_BLOCK) * TRUNK_BLOCK
-        shape = (layers, kv_heads, tokens, padded_head(head_dim))
-        return Kept(torch.zeros(shape, dtype=self.dtype), torch.zeros(shape, dtype=self.dtype))
+        shapes = [(heads, tokens, padded_head(size)) for heads, size in kv_heads]
+        keys, values = (
+            tuple(torch.zeros(shape, dtype=self.dtype) for shape in shapes) for _ in range(2)
+        )
+        return Kept(keys, values)
 
     def release(self, key: int) -> None:
         """Forget the keys and values kept for a tree."""
@@ -57,7 +61,7 @@ class CpuOps:
         return linear(x, weight)
 
     def rms_norm(
-        self, x: torch.Tensor, weight: torch.Tensor, eps: float, *, cast_first: bool
+        self, x: torch.Tensor, weight: torch.Tensor | None, eps: float, *, cast_first: bool
     ) -> torch.Tensor:
         """Root-mean-square norm over the last axis."""
         return elementwise.rms_norm(x, weight, eps, cast_first=cast_first)

@@ -4,6 +4,7 @@ Every operation is row-wise pure: a row's result depends on that row (for attent
 trunk and its ancestors) and never on how many rows there are or where the row stands.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
@@ -38,8 +39,11 @@ class Ops(Protocol):
     dtype: torch.dtype
     device: torch.device
 
-    def layout(self, plan: Pass, layers: int, kv_heads: int, head_dim: int) -> Layout:
-        """Indexes and buffers for one pass; made once, used by every layer."""
+    def layout(self, plan: Pass, kv_heads: Sequence[tuple[int, int]]) -> Layout:
+        """Indexes and buffers for one pass; made once, used by every layer.
+
+        `kv_heads` holds for each layer the number of its key/value heads and their size, (G, D).
+        """
         ...
 
     def release(self, key: int) -> None:
@@ -51,9 +55,9 @@ class Ops(Protocol):
         ...
 
     def rms_norm(
-        self, x: torch.Tensor, weight: torch.Tensor, eps: float, *, cast_first: bool
+        self, x: torch.Tensor, weight: torch.Tensor | None, eps: float, *, cast_first: bool
     ) -> torch.Tensor:
-        """Root-mean-square norm over the last axis, evaluated in float32.
+        """Root-mean-square norm over the last axis, evaluated in float32; weight None means ones.
 
         `cast_first` casts to the model's dtype before the multiplication with weight (Llama);
         otherwise the product is made in float32 and cast last (Gemma).

@@ -20,7 +20,7 @@ class AttentionWeights:
     """Projections of one layer. The q, k and v rows lie in one matrix, in this order.
 
     Attributes:
-        qkv: [(H + 2 G) D, C].
+        qkv: [(H + 2 G) D, C]; [(H + G) D, C] in a layer whose keys are its values.
         out: [C, H D].
         qkv_bias, out_bias: biases of these, or None.
         q_norm, k_norm: [D] float32 factors of the per-head norms before the rotation, or None.
@@ -99,7 +99,9 @@ def read_attention(
 ) -> AttentionWeights:
     """`{prefix}.q_proj` and its like, with the norms of q and k that the family has read."""
     q_rows, kv_rows = spec.heads * layer.head_dim, layer.kv_heads * layer.head_dim
-    rows = {"q_proj": q_rows, "k_proj": kv_rows, "v_proj": kv_rows}
+    rows = {"q_proj": q_rows, "k_proj": kv_rows}
+    if not layer.k_is_v:
+        rows["v_proj"] = kv_rows
     return AttentionWeights(
         qkv=reader.stacked({f"{prefix}.{n}.weight": r for n, r in rows.items()}, spec.hidden),
         out=reader.tensor(f"{prefix}.o_proj.weight", spec.hidden, q_rows),
@@ -152,17 +154,21 @@ def attend(
     spec: ModelSpec,
     rotary: RotaryRows,
     *,
+    norm_values: bool,
     reads_only: bool,
 ) -> torch.Tensor:
     """Attention block of layer `index`, output projection included.
 
-    x is [N, C]; the result is [N, C], or [R, C] of the read rows with `reads_only`.
+    x is [N, C]; the result is [N, C], or [R, C] of the read rows with `reads_only`. `norm_values`
+    norms v head by head, without weight.
     """
     layer = spec.layers[index]
     q, k, v = _project(ops, layout, x, weights, spec, layer, reads_only=reads_only)
     if weights.q_norm is not None and weights.k_norm is not None:
         q = ops.rms_norm(q, weights.q_norm, spec.norm_eps, cast_first=False)
         k = ops.rms_norm(k, weights.k_norm, spec.norm_eps, cast_first=False)
+    if norm_values:
+        v = ops.rms_norm(v, None, spec.norm_eps, cast_first=False)
     cos, sin = rotary
     k = ops.rotate(k, cos, sin)
     if reads_only:
@@ -191,18 +197,16 @@ def _project(
     *,
     reads_only: bool,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """q [N or R, H, D], k and v [N, G, D]."""
-    sizes = [spec.heads, layer.kv_heads, layer.kv_heads]
+    """q [N or R, H, D], k and v [N, G, D]; k and v are one tensor where a layer's keys are both."""
+    count, kv_heads = spec.heads, layer.kv_heads
     if not reads_only:
         heads = _by_head(affine(ops, x, weights.qkv, weights.qkv_bias), layer)
-        q, k, v = torch.split(heads, sizes, 1)
-        return q, k, v
+        return heads[:, :count], heads[:, count : count + kv_heads], heads[:, -kv_heads:]
     q_rows, bias = spec.heads * layer.head_dim, weights.qkv_bias
     q_bias, kv_bias = (None, None) if bias is None else (bias[:q_rows], bias[q_rows:])
     q = _by_head(affine(ops, keep_reads(layout, x), weights.qkv[:q_rows], q_bias), layer)
     kv = _by_head(affine(ops, x, weights.qkv[q_rows:], kv_bias), layer)
-    k, v = torch.split(kv, sizes[1:], 1)
-    return q, k, v
+    return q, kv[:, :kv_heads], kv[:, -kv_heads:]
 
 
 def _by_head(x: torch.Tensor, layer: LayerSpec) -> torch.Tensor:
@@ -228,21 +232,14 @@ def refuse(family: str, unsupported: Iterable[tuple[str, bool]]) -> None:
         raise Unusable(f"models of the {family} family are not served with {', '.join(asked)}")
 
 
-def one_geometry(spec: ModelSpec) -> LayerSpec:
-    """The heads that all layers share; raises `Unusable` when there is no one such geometry."""
-    first = spec.layers[0]
-    differ = any((x.kv_heads, x.head_dim) != (first.kv_heads, first.head_dim) for x in spec.layers)
-    refuse(
-        spec.family,
-        [
-            ("heads that differ from layer to layer", differ),
-            (
-                f"{spec.heads} query heads over {first.kv_heads} key/value heads",
-                spec.heads % first.kv_heads != 0,
-            ),
-        ],
-    )
-    return first
+def check_heads(spec: ModelSpec) -> None:
+    """Raises `Unusable` when query heads do not share a layer's key and value heads evenly."""
+    for layer in spec.layers:
+        uneven = spec.heads % layer.kv_heads != 0
+        refuse(
+            spec.family,
+            [(f"{spec.heads} query heads over {layer.kv_heads} key/value heads", uneven)],
+        )
 
 
 def keep_reads(layout: Layout, x: torch.Tensor) -> torch.Tensor:

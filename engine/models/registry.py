@@ -1,13 +1,12 @@
 """Which families are served, and how a model of one is built. Knows no file format and no device."""
 
-from collections.abc import Callable
 from typing import Protocol
 
 import torch
 
 from spinf_serve.engine.kernels.ops import Layout, Ops
-from spinf_serve.engine.models.gemma import Gemma3Model
-from spinf_serve.engine.models.llama import LlamaModel
+from spinf_serve.engine.models.decoder import Decoder
+from spinf_serve.engine.models.families import FAMILIES
 from spinf_serve.engine.models.spec import Checkpoint, ModelSpec
 from spinf_serve.engine.tree.plan import Pass
 from spinf_serve.packs.errors import Unusable
@@ -38,12 +37,6 @@ class Model(Protocol):
         ...
 
 
-FAMILIES: dict[str, Callable[[ModelSpec, Checkpoint, Ops], Model]] = {
-    "llama": LlamaModel,
-    "gemma3": Gemma3Model,
-}
-
-
 def build(spec: ModelSpec, checkpoint: Checkpoint, ops: Ops) -> Model:
     """Loads a model's weights.
 
@@ -54,4 +47,4 @@ def build(spec: ModelSpec, checkpoint: Checkpoint, ops: Ops) -> Model:
     if family is None:
         known = ", ".join(sorted(FAMILIES))
         raise Unusable(f"model family {spec.family!r} is not served; known families: {known}")
-    return family(spec, checkpoint, ops)
+    return Decoder(family, spec, checkpoint, ops)

@@ -19,6 +19,9 @@ def frequencies(rope: Rope, head_dim: int) -> torch.Tensor:
         return base
     if rope.kind == "linear":
         return base / rope.factor
+    if rope.kind == "proportional":
+        base[int(rope.moving * head_dim // 2) :] = 0
+        return base / rope.factor
     return _blended(base, rope)
 
 
@@ -54,13 +57,15 @@ class RopeTable:
 
 
 class RopeTables:
-    """One table for each rotary embedding that the layers use."""
+    """The rotary tables of a model's layers; layers of one embedding and head size share one."""
 
     def __init__(self, layers: Iterable[LayerSpec], device: torch.device) -> None:
-        self._tables = {x.rope: RopeTable(x.rope, x.head_dim, device) for x in layers}
+        self._kinds = [(x.rope, x.head_dim) for x in layers]
+        self._tables = {kind: RopeTable(*kind, device) for kind in set(self._kinds)}
 
     def rows(
         self, positions: torch.Tensor, longest: int
-    ) -> dict[Rope, tuple[torch.Tensor, torch.Tensor]]:
-        """cos and sin, [N, D/2] each, by rotary embedding."""
-        return {rope: table.rows(positions, longest) for rope, table in self._tables.items()}
+    ) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """For each layer cos and sin, [N, D/2] each, of [N] positions that are below `longest`."""
+        found = {kind: table.rows(positions, longest) for kind, table in self._tables.items()}
+        return [found[kind] for kind in self._kinds]

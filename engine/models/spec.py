@@ -11,27 +11,39 @@ class Rope:
     """Rotary embedding of one kind of layer.
 
     Attributes:
-        kind: `default`, `linear` (frequencies divided by factor) or `llama3` (blended by wavelength).
+        kind: `default`, `linear` (frequencies divided by factor), `llama3` (blended by wavelength) or
+            `proportional` (the first `moving` of the pairs as in `linear`, the others stand still).
         theta: base.
         factor, low_freq_factor, high_freq_factor, original_context: parameters of the scaled kinds.
+        moving: share of the pairs that rotate; 1 but for `proportional`.
     """
 
-    kind: Literal["default", "linear", "llama3"]
+    kind: Literal["default", "linear", "llama3", "proportional"]
     theta: float
     factor: float = 1.0
     low_freq_factor: float = 1.0
     high_freq_factor: float = 4.0
     original_context: int = 0
+    moving: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class LayerSpec:
-    """What may differ from layer to layer. `window` None means full attention."""
+    """What may differ from layer to layer.
+
+    Attributes:
+        window: tokens that a token sees, itself included; None means full attention.
+        rope: rotary embedding.
+        kv_heads, head_dim: key and value heads, and the size of all heads.
+        k_is_v: the layer has no value projection: values are its keys as projected, before the
+            norm of the keys and the rotation.
+    """
 
     window: int | None
     rope: Rope
     kv_heads: int
     head_dim: int
+    k_is_v: bool = False
 
 
 @dataclass(frozen=True, slots=True)

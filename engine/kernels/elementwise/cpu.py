@@ -12,13 +12,15 @@ import torch.nn.functional as F
 
 
 def rms_norm(
-    x: torch.Tensor, weight: torch.Tensor, eps: float, *, cast_first: bool
+    x: torch.Tensor, weight: torch.Tensor | None, eps: float, *, cast_first: bool
 ) -> torch.Tensor:
     """Root-mean-square norm over the last axis, in float32, result in x's dtype.
 
     `cast_first` casts to x's dtype before the multiplication with weight, else after it.
     """
     size = (x.shape[-1],)
+    if weight is None:
+        return F.rms_norm(x.float(), size, None, eps).to(x.dtype)
     if cast_first and x.dtype != torch.float32:
         return F.rms_norm(x.float(), size, None, eps).to(x.dtype).mul_(weight)
     return F.rms_norm(x.float(), size, weight.float(), eps).to(x.dtype)

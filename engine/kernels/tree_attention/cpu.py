@@ -115,10 +115,10 @@ def _confine_nan(keys: torch.Tensor, values: torch.Tensor) -> None:
 
 
 def _buffer(layout: CpuLayout, name: str, *shape: int) -> torch.Tensor:
-    """A float32 buffer that the layers of a pass share, zero at first."""
-    found = layout.buffers.get(name)
-    if found is None or found.shape != shape:
-        found = layout.buffers[name] = torch.zeros(shape)
+    """A float32 buffer that layers of a pass with the same heads share, zero at first."""
+    found = layout.buffers.get((name, shape))
+    if found is None:
+        found = layout.buffers[name, shape] = torch.zeros(shape)
     return found
 
 

@@ -83,11 +83,12 @@ class Kept:
     """Keys and values of one tree's trunk, layer by layer, for passes to come.
 
     Attributes:
-        keys, values: [layers, G, T padded, D padded] in the model's dtype, zeros in the padding.
+        keys, values: for each layer [G, T padded, D padded] in the model's dtype, zeros in the
+            padding.
     """
 
-    keys: torch.Tensor
-    values: torch.Tensor
+    keys: tuple[torch.Tensor, ...]
+    values: tuple[torch.Tensor, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +114,7 @@ class CpuLayout:
         borrowed: numbers of the slices whose short trunk was read in an earlier pass; `TRUNK_BLOCK`
             keys of each are laid behind row N + TRUNK_BLOCK, in this order.
         every: the tiles of all rows; `reads` of those that hold a read row.
-        buffers: scratch memory that the layers share.
+        buffers: scratch memory that layers with the same heads share, by use and shape.
     """
 
     tokens: torch.Tensor
@@ -127,7 +128,7 @@ class CpuLayout:
     borrowed: tuple[int, ...]
     every: TileSet
     reads: TileSet
-    buffers: dict[str, torch.Tensor] = field(default_factory=dict)
+    buffers: dict[tuple[str, tuple[int, ...]], torch.Tensor] = field(default_factory=dict)
 
 
 def lay_out(plan: Pass, kept: dict[int, Kept]) -> CpuLayout:

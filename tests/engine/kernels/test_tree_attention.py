@@ -26,7 +26,7 @@ def _parts(trunks, seed=0, paths=5):
 def _rows(ops, plan, heads, seed=1):
     """q, k, v of a pass's rows, and its layout; padding rows hold NaN."""
     query_heads, kv_heads, size = heads
-    layout = ops.layout(plan, 1, kv_heads, size)
+    layout = ops.layout(plan, [(kv_heads, size)])
     generator = torch.Generator().manual_seed(seed)
     found = []
     for count in (query_heads, kv_heads, kv_heads):
@@ -130,15 +130,15 @@ def test_trunk_rows_that_were_not_kept_are_missed():
     ops = CpuOps(torch.float32)
     plan = make_pass(Part([1] * 128, [[1]], trunk_start=128, key=7))
     with pytest.raises(AssertionError, match="tree 7 were not kept"):
-        ops.layout(plan, 1, 3, 64)
+        ops.layout(plan, [(3, 64)])
 
 
 def test_release_forgets_a_tree_once():
     ops = CpuOps(torch.float32)
-    ops.layout(make_pass(Part([1] * 64, trunk_end=64, key=7, keep=True)), 1, 3, 64)
+    ops.layout(make_pass(Part([1] * 64, trunk_end=64, key=7, keep=True)), [(3, 64)])
     later = make_pass(Part([1] * 64, [[1]], trunk_start=64, key=7))
-    ops.layout(later, 1, 3, 64)
+    ops.layout(later, [(3, 64)])
     ops.release(7)
     ops.release(7)
     with pytest.raises(AssertionError, match="not kept"):
-        ops.layout(later, 1, 3, 64)
+        ops.layout(later, [(3, 64)])

@@ -227,7 +227,7 @@ def test_a_nan_token_spoils_the_reads_behind_it_alone():
 class _PlainOps(CpuOps):
     """What one would write first: products of just the rows there are, the library's attention."""
 
-    def layout(self, plan, layers, kv_heads, head_dim):
+    def layout(self, plan, kv_heads):
         index = {
             name: torch.from_numpy(getattr(plan, name)).long()
             for name in ("tokens", "positions", "read_rows", "column_start", "columns")

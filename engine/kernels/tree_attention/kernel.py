@@ -1,0 +1,502 @@
+"""Tree attention on the device: a trunk step and a path step over the tiles of a device layout.
+
+A row's result is one running softmax: over the keys of its trunk that it sees, in tiles counted
+from the trunk's start, then over those of its path, in tiles counted from the path's. The trunk
+step leaves the state of branch rows (largest score, sum of weights, weighted sum of values) in
+float32 and the path step continues from it; trunk rows are done after the trunk step. The query
+heads that share a key/value head are rows of one tile.
+
+What is masked changes no sum: a weight of zero is added, and what was summed before is multiplied
+by exactly one. Tiles in which every row sees every key go through the same arithmetic without the
+mask. So a row's bits depend on its trunk and its path alone, as long as the rows of a product do
+not depend on one another; that is for a check on the card at hand to confirm.
+
+Weights are `2 ** (scale * log2(e) * (score - largest score))` in float32 and meet the values in the
+model's dtype; sums are float32.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+
+from spinf_serve.engine.kernels.tree_attention.device_layout import (
+    PATH_FIELDS,
+    TRUNK_FIELDS,
+    DeviceLayout,
+    KindLayout,
+    Queries,
+    Tiles,
+    mapped,
+)
+from spinf_serve.engine.tree.plan import IntArray
+
+_LEAST = tl.constexpr(-float("inf"))
+_TRUNK_FIELDS = tl.constexpr(TRUNK_FIELDS)
+_PATH_FIELDS = tl.constexpr(PATH_FIELDS)
+
+_ALIGNED = 4
+"""Arrays of an upload begin at multiples of this many words: 16 bytes, on which compiled code may
+depend."""
+
+_NAN_ROWS = 16
+"""Rows of values that one program looks through for what is not finite."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """The pool of one layer: [slots, G, D] keys and values of trunks, in the model's dtype."""
+
+    keys: torch.Tensor
+    values: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """Running softmax of branch rows between the two steps. Layers use it one after another.
+
+    Attributes:
+        top, total: [heads] float32 largest score and sum of weights.
+        values: [heads * D] float32 weighted sums of values.
+    """
+
+    top: torch.Tensor
+    total: torch.Tensor
+    values: torch.Tensor
+
+
+def new_state(queries: int, heads: int, head_dim: int, device: torch.device) -> State:
+    """Memory for layers of at most this many queries, query heads and values of a head."""
+    count = queries * heads
+    top, total = torch.empty(2, count, dtype=torch.float32, device=device)
+    return State(top, total, torch.empty(count * head_dim, dtype=torch.float32, device=device))
+
+
+def upload(layout: DeviceLayout[IntArray], device: torch.device) -> DeviceLayout[torch.Tensor]:
+    """The layout on the device, by one copy."""
+    arrays: list[IntArray] = []
+    mapped(layout, arrays.append)
+    padded = [np.pad(array.ravel(), (0, -array.size % _ALIGNED)) for array in arrays]
+    words = torch.from_numpy(np.concatenate(padded)).to(device)
+    found = iter(words.split([part.size for part in padded]))
+    return mapped(layout, lambda array: next(found)[: array.size].view(array.shape))
+
+
+def attention(
+    layout: DeviceLayout[torch.Tensor],
+    kind: int,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    scale: float,
+    state: State,
+    kept: Kept | None = None,
+    reads_only: bool = False,
+) -> torch.Tensor:
+    """Tree attention of one layer; q [N, H, D], k and v [N, G, D] -> [N, H * D] in q's dtype.
+
+    A row sees the trunk keys at its own position and before, its ancestors and itself; in a kind
+    with a window W only those whose position is greater than its own minus W. Values must be
+    finite: see `confine_nan`.
+
+    Args:
+        layout: the pass, on the device of the tensors.
+        kind: which of the layout's kinds the layer is of.
+        q: [N, H, D], or with `reads_only` the R read rows [R, H, D], and so the result.
+        scale: factor of the scores, above 0.
+        state: memory for the steps, at least as large as this layer needs.
+        kept: the layer's pool: keys from before this pass are read from it and those that a later
+            pass needs are written to it. May be None when the pass does neither.
+    """
+    work = layout.kinds[kind]
+    tiles, queries = (work.reads, layout.reads) if reads_only else (work.every, layout.every)
+    _check(work, queries, q, k, v, scale, state, kept)
+    out = torch.empty_like(q)
+    factor = scale * math.log2(math.e)
+    _launch_trunk(work, tiles, queries, (q, k, v, out), factor, state, kept)
+    _launch_path(work, tiles, queries, layout.path_keys, (q, k, v, out), factor, state)
+    if kept is not None and len(work.keep_rows):
+        # After the steps: a ring's new keys take the place of some that these rows still saw.
+        kept.keys.index_copy_(0, work.keep_slots.long(), k.index_select(0, work.keep_rows))
+        kept.values.index_copy_(0, work.keep_slots.long(), v.index_select(0, work.keep_rows))
+    return out.flatten(1)
+
+
+def confine_nan(k: torch.Tensor, v: torch.Tensor) -> None:
+    """Lets what is not finite in a row reach the rows that see it and no others of its tile.
+
+    A weight of zero does not silence a NaN value, while a masked score does silence a NaN key. So a
+    key [N, G, D] whose value is not finite becomes NaN, and the value becomes finite, in place.
+    """
+    rows, kv_heads, size = v.shape
+    if rows:
+        count = rows * kv_heads
+        grid = (triton.cdiv(count, _NAN_ROWS),)
+        _confine[grid](k, v, count, size, triton.next_power_of_2(size), _NAN_ROWS, num_warps=4)
+
+
+def _check(
+    work: KindLayout[torch.Tensor],
+    queries: Queries[torch.Tensor],
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    scale: float,
+    state: State,
+    kept: Kept | None,
+) -> None:
+    group = work.kind.group
+    if q.shape[1] != k.shape[1] * group or k.shape != v.shape or q.shape[2] != k.shape[2]:
+        raise AssertionError(f"q {q.shape}, k {k.shape}, v {v.shape}: not heads in groups {group}")
+    if len(q) != len(queries.position):
+        raise AssertionError(f"{len(q)} rows of q for {len(queries.position)} queries")
+    if not (q.is_contiguous() and k.is_contiguous() and v.is_contiguous()):
+        raise AssertionError("q, k and v must be contiguous")
+    if not scale > 0:
+        raise AssertionError(f"the scale must be above 0, not {scale}")
+    if q.numel() > state.values.numel():
+        raise AssertionError(f"the state holds {state.values.numel()} values of {q.numel()}")
+    if kept is None and (work.borrows or len(work.keep_rows)):
+        raise AssertionError("the pass reads or writes kept keys and was given none")
+
+
+def _launch_trunk(
+    work: KindLayout[torch.Tensor],
+    tiles: Tiles[torch.Tensor],
+    queries: Queries[torch.Tensor],
+    heads: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor],
+    factor: float,
+    state: State,
+    kept: Kept | None,
+) -> None:
+    if not len(tiles.trunk):
+        return
+    q, k, v, out = heads
+    kind, size = work.kind, q.shape[2]
+    borrowed = kept if work.borrows and kept is not None else Kept(k, v)
+    _trunk_step[(len(tiles.trunk), k.shape[1])](
+        q,
+        k,
+        v,
+        borrowed.keys,
+        borrowed.values,
+        out,
+        state.top,
+        state.total,
+        state.values,
+        tiles.trunk,
+        queries.position,
+        factor,
+        kind.window or 0,
+        HEADS=q.shape[1],
+        KV_HEADS=k.shape[1],
+        SIZE=size,
+        WIDE=max(16, triton.next_power_of_2(size)),
+        ROWS=kind.tiling.rows,
+        KEYS=kind.tiling.keys,
+        WINDOWED=kind.window is not None,
+        BORROWS=work.borrows,
+        num_warps=kind.tiling.warps,
+        num_stages=kind.tiling.stages,
+    )
+
+
+def _launch_path(
+    work: KindLayout[torch.Tensor],
+    tiles: Tiles[torch.Tensor],
+    queries: Queries[torch.Tensor],
+    path_keys: torch.Tensor,
+    heads: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor],
+    factor: float,
+    state: State,
+) -> None:
+    if not len(tiles.path):
+        return
+    q, k, v, out = heads
+    kind, size = work.kind, q.shape[2]
+    _path_step[(len(tiles.path), k.shape[1])](
+        q,
+        k,
+        v,
+        out,
+        state.top,
+        state.total,
+        state.values,
+        tiles.path,
+        queries.path_query,
+        queries.path_depth,
+        path_keys,
+        factor,
+        kind.window or 0,
+        HEADS=q.shape[1],
+        KV_HEADS=k.shape[1],
+        SIZE=size,
+        WIDE=max(16, triton.next_power_of_2(size)),
+        ROWS=kind.tiling.path_rows,
+        KEYS=kind.tiling.path_keys,
+        WINDOWED=kind.window is not None,
+        num_warps=kind.tiling.path_warps,
+        num_stages=kind.tiling.path_stages,
+    )
+
+
+@triton.jit
+def _load(start, offset, d, inside, SIZE: tl.constexpr, WIDE: tl.constexpr, MASK: tl.constexpr):
+    """Rows of SIZE values as a tile of WIDE; zeros where `inside` is false, if MASK, and behind."""
+    at = start + offset[:, None] + d[None, :]
+    if MASK and SIZE == WIDE:
+        found = tl.load(at, mask=inside[:, None], other=0.0)
+    elif MASK:
+        found = tl.load(at, mask=inside[:, None] & (d[None, :] < SIZE), other=0.0)
+    elif SIZE == WIDE:
+        found = tl.load(at)
+    else:
+        found = tl.load(at, mask=d[None, :] < SIZE, other=0.0)
+    return found
+
+
+@triton.jit
+def _fold(top, total, values, q, k, v, seen, factor, MASK: tl.constexpr):
+    """The running softmax of a tile's rows with one more tile of keys and values in it."""
+    scores = tl.dot(q, tl.trans(k), input_precision="ieee")
+    if MASK:
+        scores = tl.where(seen, scores, _LEAST)
+    new = tl.maximum(top, tl.max(scores, 1))
+    # A row that has seen nothing so far: its weights are 2 ** -inf, not 2 ** (inf - inf).
+    base = tl.where(new == _LEAST, 0.0, new)
+    # Exactly 1 when the largest score stays.
+    keep = tl.exp2((top - base) * factor)
+    # Fused by hand, lest the compiler fuses it with the mask and not without.
+    weights = tl.exp2(tl.fma(scores, factor, (-base * factor)[:, None]))
+    total = tl.fma(total, keep, tl.sum(weights, 1))
+    values = tl.dot(weights.to(v.dtype), v, values * keep[:, None], input_precision="ieee")
+    return new, total, values
+
+
+@triton.jit
+def _meet_trunk(
+    top,
+    total,
+    values,
+    q,
+    k_start,
+    v_start,
+    kept_k_start,
+    kept_v_start,
+    begin,
+    end,
+    cut,
+    ring,
+    position,
+    trunk_len,
+    factor,
+    window,
+    d,
+    STRIDE: tl.constexpr,
+    SIZE: tl.constexpr,
+    WIDE: tl.constexpr,
+    KEYS: tl.constexpr,
+    MASK: tl.constexpr,
+    WINDOWED: tl.constexpr,
+    BORROWS: tl.constexpr,
+):
+    """Rows of a tile against the trunk's keys from `begin`, a tile's border, up to `end`."""
+    lane = tl.arange(0, KEYS)
+    for first in range(begin, end, KEYS):
+        key = first + lane
+        k_from, v_from, place = k_start, v_start, first - cut
+        if BORROWS:
+            before = first < cut
+            k_from = tl.where(before, kept_k_start, k_start)
+            v_from = tl.where(before, kept_v_start, v_start)
+            place = tl.where(before, first % ring, first - cut)
+        offset = (place + lane) * STRIDE
+        inside = key < end
+        k = _load(k_from, offset, d, inside, SIZE, WIDE, MASK)
+        v = _load(v_from, offset, d, inside, SIZE, WIDE, MASK)
+        seen = (key[None, :] <= position[:, None]) & (key[None, :] < trunk_len)
+        if WINDOWED:
+            seen = seen & (key[None, :] > position[:, None] - window)
+        top, total, values = _fold(top, total, values, q, k, v, seen, factor, MASK)
+    return top, total, values
+
+
+@triton.jit(do_not_specialize=["factor", "window"])
+def _trunk_step(
+    q,
+    k,
+    v,
+    kept_k,
+    kept_v,
+    out,
+    top_out,
+    total_out,
+    values_out,
+    tiles,
+    positions,
+    factor,
+    window,
+    HEADS: tl.constexpr,
+    KV_HEADS: tl.constexpr,
+    SIZE: tl.constexpr,
+    WIDE: tl.constexpr,
+    ROWS: tl.constexpr,
+    KEYS: tl.constexpr,
+    WINDOWED: tl.constexpr,
+    BORROWS: tl.constexpr,
+):
+    """One trunk tile and one key/value head: final rows to `out`, the state of others beside."""
+    GROUP: tl.constexpr = HEADS // KV_HEADS
+    STRIDE: tl.constexpr = KV_HEADS * SIZE
+    kv_head = tl.program_id(1)
+    fields = tiles + tl.program_id(0) * _TRUNK_FIELDS
+    first_query = tl.load(fields)
+    count = tl.load(fields + 1)
+    trunk_len = tl.load(fields + 2)
+    low = tl.load(fields + 3)
+    high = tl.load(fields + 4)
+    is_final = tl.load(fields + 5)
+    row = tl.load(fields + 6).to(tl.int64)
+    cut = tl.load(fields + 7)
+    slot = tl.load(fields + 8).to(tl.int64)
+    ring = tl.load(fields + 9)
+
+    r = tl.arange(0, ROWS)
+    d = tl.arange(0, WIDE)
+    # Rows behind the last repeat its token: all that is loaded is there.
+    query = first_query + tl.minimum(r // GROUP, count - 1)
+    head = query.to(tl.int64) * HEADS + kv_head * GROUP + r % GROUP
+    position = tl.load(positions + query)
+    own = r < count * GROUP
+    tile_q = _load(q, head * SIZE, d, own, SIZE, WIDE, False)
+
+    k_start = k + row * STRIDE + kv_head * SIZE
+    v_start = v + row * STRIDE + kv_head * SIZE
+    kept_k_start = kept_k + slot * STRIDE + kv_head * SIZE
+    kept_v_start = kept_v + slot * STRIDE + kv_head * SIZE
+    top = tl.full((ROWS,), _LEAST, tl.float32)
+    total = tl.zeros((ROWS,), tl.float32)
+    values = tl.zeros((ROWS, WIDE), tl.float32)
+
+    # Keys from `begin` to `end` are seen by some row; from `full` to `part` by all, in whole tiles.
+    end = tl.minimum(high + 1, trunk_len)
+    begin = 0
+    full = 0
+    if WINDOWED:
+        begin = tl.maximum(low - window + 1, 0) // KEYS * KEYS
+        begin = tl.minimum(begin, end)
+        full = (tl.maximum(high - window + 1, 0) + KEYS - 1) // KEYS * KEYS
+        full = tl.minimum(full, end)
+        top, total, values = _meet_trunk(
+            top, total, values, tile_q, k_start, v_start, kept_k_start, kept_v_start,
+            begin, full, cut, ring, position, trunk_len, factor, window, d,
+            STRIDE, SIZE, WIDE, KEYS, True, WINDOWED, BORROWS,
+        )  # fmt: skip
+    part = tl.maximum(tl.minimum(low + 1, trunk_len) // KEYS * KEYS, full)
+    top, total, values = _meet_trunk(
+        top, total, values, tile_q, k_start, v_start, kept_k_start, kept_v_start,
+        full, part, cut, ring, position, trunk_len, factor, window, d,
+        STRIDE, SIZE, WIDE, KEYS, False, WINDOWED, BORROWS,
+    )  # fmt: skip
+    top, total, values = _meet_trunk(
+        top, total, values, tile_q, k_start, v_start, kept_k_start, kept_v_start,
+        part, end, cut, ring, position, trunk_len, factor, window, d,
+        STRIDE, SIZE, WIDE, KEYS, True, WINDOWED, BORROWS,
+    )  # fmt: skip
+
+    at = head[:, None] * SIZE + d[None, :]
+    stored = own[:, None] & (d[None, :] < SIZE)
+    if is_final:
+        tl.store(out + at, (values / total[:, None]).to(out.dtype.element_ty), mask=stored)
+    else:
+        tl.store(top_out + head, top, mask=own)
+        tl.store(total_out + head, total, mask=own)
+        tl.store(values_out + at, values, mask=stored)
+
+
+@triton.jit(do_not_specialize=["factor", "window"])
+def _path_step(
+    q,
+    k,
+    v,
+    out,
+    top_in,
+    total_in,
+    values_in,
+    tiles,
+    path_query,
+    path_depth,
+    path_keys,
+    factor,
+    window,
+    HEADS: tl.constexpr,
+    KV_HEADS: tl.constexpr,
+    SIZE: tl.constexpr,
+    WIDE: tl.constexpr,
+    ROWS: tl.constexpr,
+    KEYS: tl.constexpr,
+    WINDOWED: tl.constexpr,
+):
+    """One path tile and one key/value head, from the state of the trunk step to `out`."""
+    GROUP: tl.constexpr = HEADS // KV_HEADS
+    STRIDE: tl.constexpr = KV_HEADS * SIZE
+    kv_head = tl.program_id(1)
+    fields = tiles + tl.program_id(0) * _PATH_FIELDS
+    start = tl.load(fields)
+    count = tl.load(fields + 1)
+    key_start = tl.load(fields + 2)
+    low = tl.load(fields + 3)
+    high = tl.load(fields + 4)
+    has_trunk = tl.load(fields + 5)
+
+    r = tl.arange(0, ROWS)
+    d = tl.arange(0, WIDE)
+    lane = tl.arange(0, KEYS)
+    entry = start + tl.minimum(r // GROUP, count - 1)
+    head = tl.load(path_query + entry).to(tl.int64) * HEADS + kv_head * GROUP + r % GROUP
+    depth = tl.load(path_depth + entry)
+    own = r < count * GROUP
+    tile_q = _load(q, head * SIZE, d, own, SIZE, WIDE, False)
+    at = head[:, None] * SIZE + d[None, :]
+    stored = own[:, None] & (d[None, :] < SIZE)
+    known = r < count * GROUP * has_trunk
+    top = tl.load(top_in + head, mask=known, other=_LEAST)
+    total = tl.load(total_in + head, mask=known, other=0.0)
+    values = tl.load(values_in + at, mask=known[:, None] & (d[None, :] < SIZE), other=0.0)
+
+    begin = 0
+    if WINDOWED:
+        begin = tl.maximum(low - window + 1, 0) // KEYS * KEYS
+    for first in range(begin, high + 1, KEYS):
+        key = first + lane
+        inside = key <= high
+        key_row = tl.load(path_keys + key_start + key, mask=inside, other=0).to(tl.int64)
+        offset = key_row * STRIDE + kv_head * SIZE
+        tile_k = _load(k, offset, d, inside, SIZE, WIDE, True)
+        tile_v = _load(v, offset, d, inside, SIZE, WIDE, True)
+        seen = key[None, :] <= depth[:, None]
+        if WINDOWED:
+            seen = seen & (key[None, :] > depth[:, None] - window)
+        top, total, values = _fold(top, total, values, tile_q, tile_k, tile_v, seen, factor, True)
+    tl.store(out + at, (values / total[:, None]).to(out.dtype.element_ty), mask=stored)
+
+
+@triton.jit(do_not_specialize=["count"])
+def _confine(k, v, count, SIZE: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr):
+    """ROWS rows of SIZE values: what is not finite moves from the value to its key."""
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    d = tl.arange(0, WIDE)
+    at = row[:, None] * SIZE + d[None, :]
+    inside = (row < count)[:, None] & (d[None, :] < SIZE)
+    value = tl.load(v + at, mask=inside, other=0.0)
+    wide = value.to(tl.float32)
+    is_finite = tl.abs(wide) < float("inf")
+    sick = tl.max(tl.where(is_finite, 0, 1), 1) > 0
+    changed = inside & sick[:, None]
+    tl.store(v + at, tl.where(is_finite, value, 0.0).to(v.dtype.element_ty), mask=changed)
+    nan = tl.full((ROWS, WIDE), float("nan"), tl.float32)
+    tl.store(k + at, nan.to(k.dtype.element_ty), mask=changed)

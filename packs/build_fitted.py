@@ -28,6 +28,10 @@ from spinf_serve.packs.question import Question
 MAX_HIDDEN = 4096
 """Most hidden units of a micro layer."""
 
+MOST = 1e6
+"""Largest mean and mu, and one over the smallest sd: values of reads are logs of no p below 1e-9, so
+that no fit comes near, and what follows from numbers beyond would not be finite."""
+
 _LOCK = re.compile(r"sha256:[0-9a-f]{64}")
 
 
@@ -214,6 +218,12 @@ def _read_fit(
             notes(path, f"`{key}` of the read {read.id!r} is missing; {block.remedy}")
     if sd is not None and sd <= 0:
         notes((*path, "sd"), f"is {sd}; a standard deviation is above 0")
+    elif sd is not None and sd < 1 / MOST:
+        notes((*path, "sd"), f"is {sd}; no fit gives less than {1 / MOST:g}, fit again")
+    for key, numbers in (("mean", [mean]), ("mu", mu if isinstance(mu, list) else [mu])):
+        for number in numbers:
+            if number is not None and abs(number) > MOST:
+                notes((*path, key), f"holds {number}; no fit gives more than {MOST:g}, fit again")
     # How many numbers `mu` has; 0 stands for a number that is in no list.
     length = {"pair": None, "option": 0}.get(read.kind, options)
     wanted = f"a list of {length} numbers, one for each option" if length else "a number"

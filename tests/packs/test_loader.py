@@ -449,6 +449,12 @@ LAYER = ("decision", "micro_layer")
         (at("reads", 2, "unsafe", value=[3]), "reads.2.unsafe: is [3]"),
         (at("reads", 2, "unsafe", value=None), "reads.2: `unsafe` is missing"),
         (at("reads", 3, "sd", value=-1), "reads.3.sd: is -1; a standard deviation is above 0"),
+        (at("reads", 3, "sd", value=5e-324), "reads.3.sd: is 5e-324; no fit gives less than 1e-06"),
+        (at("reads", 3, "mean", value=-1e308), "reads.3.mean: holds -1e+308; no fit gives more"),
+        (
+            at("reads", 2, "mu", value=[0, 1e7, 0]),
+            "reads.2.mu: holds 10000000.0; no fit gives more",
+        ),
         (at("reads", 3, "mean", value=None), "reads.3: `mean` of the read 'notbill' is missing"),
         (at("reads", 3, "mean", value="0"), "reads.3.mean: is the text '0' where a number"),
         (at("categories", value={}), "categories: there is none"),

@@ -4,20 +4,34 @@ Understands the spellings of old and new files. Whatever would change the maths 
 implemented is refused by name.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from spinf_serve.engine.loading.config_gemma4 import (
+    GEMMA4_UNSUPPORTED,
+    gemma4_defaults,
+    gemma4_layers,
+)
+from spinf_serve.engine.loading.config_values import Unsupported, Values
 from spinf_serve.engine.models.spec import LayerSpec, ModelSpec, Rope
 from spinf_serve.packs.errors import Unusable
 
 CONFIG: Final = "config.json"
 
-_MOST_LAYERS: Final = 10_000
-
 _FAMILIES: Final = MappingProxyType(
-    {"llama": "llama", "mistral": "llama", "gemma3_text": "gemma3", "gemma3": "gemma3"}
+    {
+        "llama": "llama",
+        "mistral": "llama",
+        "gemma3_text": "gemma3",
+        "gemma3": "gemma3",
+        "gemma4_text": "gemma4",
+        "gemma4": "gemma4",
+        "gemma4_unified_text": "gemma4",
+        "gemma4_unified": "gemma4",
+    }
 )
 # Published Gemma 3 files leave out what equals the default of their class.
 _GEMMA_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
@@ -52,16 +66,19 @@ _LLAMA_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
 _MISTRAL_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
     {"sliding_window": 4096, "num_key_value_heads": 8, "max_position_embeddings": 131_072}
 )
-# Key, values that mean "not used", and what another value would ask for.
-_UNSUPPORTED: Final[tuple[tuple[str, tuple[object, ...], str], ...]] = (
+_UNSUPPORTED: Final[Unsupported] = (
     ("quantization_config", (None,), "quantised weights"),
     ("attn_logit_softcapping", (None,), "attention soft-cap"),
-    ("use_bidirectional_attention", (None, False), "attention that is not causal"),
     ("num_local_experts", (None, 0, 1), "mixture of experts"),
     ("num_experts", (None, 0, 1), "mixture of experts"),
     ("enable_moe_block", (None, False), "mixture of experts"),
     ("partial_rotary_factor", (None, 1, 1.0), "rotary embedding of a part of the dimensions"),
 )
+_CAUSAL: Final[Unsupported] = (
+    ("use_bidirectional_attention", (None, False), "attention that is not causal"),
+)
+# What a model that also reads images says outside `text_config`, and holds for the text model too.
+_OUTER: Final = ("quantization_config", "tie_word_embeddings")
 
 
 def spec_from_config(config: Mapping[str, Any], where: Path, bos_id: int | None) -> ModelSpec:
@@ -75,180 +92,144 @@ def spec_from_config(config: Mapping[str, Any], where: Path, bos_id: int | None)
     Raises `Unusable` naming the file and what is missing or not supported.
     """
     kind = config.get("model_type")
+    family = _family(kind, where)
+    text = config.get("text_config")
+    if isinstance(text, dict):
+        outer = {key: config[key] for key in _OUTER if key in config}
+        config = {"model_type": kind, **outer, **text}
+        if _family(config["model_type"], where) != family:
+            raise Unusable(
+                f"{where}: a text model of type {config['model_type']} in one of type {kind} "
+                "is not supported"
+            )
+    read = _READINGS[family]
+    given = {key: value for key, value in config.items() if value is not None}
+    values = Values({**read.defaults(config), **given}, where)
+    values.refuse((*_UNSUPPORTED, *read.unsupported))
+    key, activation = read.activation
+    if values.get(key) != activation:
+        raise values.wrong(f"the activation {values.get(key)} ({key}) is not supported")
+    layers, attention_scale = read.layers(values)
+    cap = "final_logit_softcapping"
+    return ModelSpec(
+        family=family,
+        hidden=values.size("hidden_size"),
+        intermediate=values.size("intermediate_size"),
+        vocab=values.size("vocab_size"),
+        heads=values.size("num_attention_heads"),
+        layers=layers,
+        norm_eps=values.number("rms_norm_eps"),
+        attention_scale=attention_scale,
+        tied=values.flag("tie_word_embeddings"),
+        context=values.size("max_position_embeddings"),
+        logit_soft_cap=values.number(cap) if cap in values else None,
+        attention_bias=values.flag("attention_bias"),
+        mlp_bias=values.flag("mlp_bias"),
+        bos_id=bos_id,
+    )
+
+
+def _family(kind: object, where: Path) -> str:
     family = _FAMILIES.get(kind) if isinstance(kind, str) else None
     if family is None:
         raise Unusable(
             f"{where}: the model type {kind} is not supported "
             f"(supported are {', '.join(_FAMILIES)})"
         )
-    text = config.get("text_config")
-    if isinstance(text, dict):
-        # What the outer file says of weights and tying holds for the text model too.
-        outer = {key: config[key] for key in ("quantization_config",) if key in config}
-        if "tie_word_embeddings" in config:
-            outer["tie_word_embeddings"] = config["tie_word_embeddings"]
-        config = {**outer, **text}
-    defaults = dict(_GEMMA_DEFAULTS if family == "gemma3" else _LLAMA_DEFAULTS)
-    if kind == "mistral":
-        defaults |= _MISTRAL_DEFAULTS
-        if config.get("sliding_window", "") is None:
-            defaults.pop("sliding_window")
-    given = {key: value for key, value in config.items() if value is not None}
-    return _Config({**defaults, **given}, where, family).spec(bos_id)
+    return family
 
 
-class _Config:
-    """A flat config with its defaults filled in; nulls count as absent."""
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How a family's config is read.
 
-    def __init__(self, values: Mapping[str, Any], where: Path, family: str) -> None:
-        self._values = values
-        self._where = where
-        self._family = family
+    Attributes:
+        defaults: values of the keys that a text model's config leaves out.
+        activation: key of the MLP's activation, and the one that is supported.
+        unsupported: what this family has besides that is not supported.
+        layers: the layers, and the factor of q.k.
+    """
 
-    def spec(self, bos_id: int | None) -> ModelSpec:
-        self._refuse_unsupported()
-        hidden = self._size("hidden_size")
-        heads = self._size("num_attention_heads")
-        head_dim = self._size("head_dim") if "head_dim" in self._values else hidden // heads
-        layers = self._gemma_layers() if self._family == "gemma3" else self._llama_layers(head_dim)
-        scalar = self._number("query_pre_attn_scalar") if self._family == "gemma3" else head_dim
-        cap = self._values.get("final_logit_softcapping")
-        return ModelSpec(
-            family=self._family,
-            hidden=hidden,
-            intermediate=self._size("intermediate_size"),
-            vocab=self._size("vocab_size"),
-            heads=heads,
-            layers=layers,
-            norm_eps=self._number("rms_norm_eps"),
-            attention_scale=float(scalar**-0.5),
-            tied=self._flag("tie_word_embeddings"),
-            context=self._size("max_position_embeddings"),
-            logit_soft_cap=None if cap is None else self._number("final_logit_softcapping"),
-            attention_bias=self._flag("attention_bias"),
-            mlp_bias=self._flag("mlp_bias"),
-            bos_id=bos_id,
+    defaults: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    activation: tuple[str, str]
+    unsupported: Unsupported
+    layers: Callable[[Values], tuple[tuple[LayerSpec, ...], float]]
+
+
+def _llama_defaults(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    if config.get("model_type") != "mistral":
+        return _LLAMA_DEFAULTS
+    defaults = {**_LLAMA_DEFAULTS, **_MISTRAL_DEFAULTS}
+    if config.get("sliding_window", "") is None:
+        defaults.pop("sliding_window")
+    return defaults
+
+
+def _llama_layers(values: Values) -> tuple[tuple[LayerSpec, ...], float]:
+    if "sliding_window" in values:
+        window = values.get("sliding_window")
+        raise values.wrong(
+            f"sliding windows of Mistral (sliding_window: {window}) are not supported"
         )
+    heads = values.size("num_attention_heads")
+    head_dim = (
+        values.size("head_dim") if "head_dim" in values else values.size("hidden_size") // heads
+    )
+    kv_heads = values.get("num_key_value_heads", heads)
+    if not isinstance(kv_heads, int) or kv_heads < 1 or heads % kv_heads:
+        raise values.wrong(f"num_key_value_heads {kv_heads} does not divide {heads} heads")
+    rope = values.rope(values.rope_table(), values.number("rope_theta"))
+    layer = LayerSpec(None, rope, kv_heads, head_dim)
+    return (layer,) * values.layer_count(), float(head_dim**-0.5)
 
-    def _refuse_unsupported(self) -> None:
-        for key, neutral, what in _UNSUPPORTED:
-            value = self._values.get(key)
-            if value not in neutral:
-                shown = value.get("quant_method", "?") if isinstance(value, dict) else value
-                raise self._wrong(f"{what} ({key}: {shown}) is not supported")
-        key, expected = (
-            ("hidden_activation", "gelu_pytorch_tanh")
-            if self._family == "gemma3"
-            else ("hidden_act", "silu")
-        )
-        if self._values[key] != expected:
-            raise self._wrong(f"the activation {self._values[key]} ({key}) is not supported")
-        if self._family == "llama" and "sliding_window" in self._values:
-            window = self._values["sliding_window"]
-            raise self._wrong(
-                f"sliding windows of Mistral (sliding_window: {window}) are not supported"
-            )
 
-    def _llama_layers(self, head_dim: int) -> tuple[LayerSpec, ...]:
-        heads = self._size("num_attention_heads")
-        kv_heads = self._values.get("num_key_value_heads", heads)
-        if not isinstance(kv_heads, int) or kv_heads < 1 or heads % kv_heads:
-            raise self._wrong(f"num_key_value_heads {kv_heads} does not divide {heads} heads")
-        rope = self._rope(self._rope_table(), self._number("rope_theta"))
-        return (LayerSpec(None, rope, kv_heads, head_dim),) * self._layer_count()
+def _gemma3_layers(values: Values) -> tuple[tuple[LayerSpec, ...], float]:
+    """Full layers and windowed ones, each kind with its own rotary table."""
+    table = values.rope_table()
+    theta, local_theta = values.number("rope_theta"), values.number("rope_local_base_freq")
+    if "full_attention" in table or "sliding_attention" in table:
+        full = values.rope(table.get("full_attention") or {}, theta)
+        local = values.rope(table.get("sliding_attention") or {}, local_theta)
+    else:
+        # The old spelling: scaling is for full layers only.
+        full, local = values.rope(table, theta), Rope("default", local_theta)
+    window, kv_heads = values.size("sliding_window"), values.size("num_key_value_heads")
+    head_dim = values.size("head_dim")
+    layers = tuple(
+        LayerSpec(None, full, kv_heads, head_dim)
+        if is_full
+        else LayerSpec(window, local, kv_heads, head_dim)
+        for is_full in _gemma3_full_layers(values)
+    )
+    return layers, float(values.number("query_pre_attn_scalar") ** -0.5)
 
-    def _gemma_layers(self) -> tuple[LayerSpec, ...]:
-        """Full layers and windowed ones, each kind with its own rotary table."""
-        table = self._rope_table()
-        theta, local_theta = self._number("rope_theta"), self._number("rope_local_base_freq")
-        if "full_attention" in table or "sliding_attention" in table:
-            full = self._rope(table.get("full_attention") or {}, theta)
-            local = self._rope(table.get("sliding_attention") or {}, local_theta)
-        else:
-            # The old spelling: scaling is for full layers only.
-            full, local = self._rope(table, theta), Rope("default", local_theta)
-        window, kv_heads = self._size("sliding_window"), self._size("num_key_value_heads")
-        head_dim = self._size("head_dim")
-        return tuple(
-            LayerSpec(None, full, kv_heads, head_dim)
-            if is_full
-            else LayerSpec(window, local, kv_heads, head_dim)
-            for is_full in self._full_layers()
-        )
 
-    def _full_layers(self) -> list[bool]:
-        count = self._layer_count()
-        kinds = self._values.get("layer_types")
-        if kinds is None:
-            pattern = self._values.get("sliding_window_pattern")
-            pattern = self._values.get("_sliding_window_pattern", 6) if pattern is None else pattern
-            if not isinstance(pattern, int) or pattern < 1:
-                raise self._wrong(f"sliding_window_pattern {pattern!r} is not a count of layers")
-            return [(number + 1) % pattern == 0 for number in range(count)]
-        if not isinstance(kinds, list) or len(kinds) != count:
-            raise self._wrong(f"layer_types should list {count} layers")
-        for kind in kinds:
-            if kind not in ("full_attention", "sliding_attention"):
-                raise self._wrong(f"layers of type {kind} (layer_types) are not supported")
-        return [kind == "full_attention" for kind in kinds]
+def _gemma3_full_layers(values: Values) -> list[bool]:
+    count = values.layer_count()
+    kinds = values.full_layers(count)
+    if kinds is not None:
+        return kinds
+    pattern = values.get("sliding_window_pattern", values.get("_sliding_window_pattern", 6))
+    if not isinstance(pattern, int) or pattern < 1:
+        raise values.wrong(f"sliding_window_pattern {pattern!r} is not a count of layers")
+    return [(number + 1) % pattern == 0 for number in range(count)]
 
-    def _rope_table(self) -> Mapping[str, Any]:
-        """The rotary settings under their new or their old key."""
-        table = self._values.get("rope_parameters", self._values.get("rope_scaling", {}))
-        if not isinstance(table, dict):
-            raise self._wrong(f"rope_parameters or rope_scaling is {table!r}, not an object")
-        return table
 
-    def _rope(self, table: Mapping[str, Any], theta: float) -> Rope:
-        given = {key: value for key, value in table.items() if value is not None}
-        kind = given.get("rope_type", given.get("type", "default"))
-        values = _Config({"rope_theta": theta, **given}, self._where, self._family)
-        if values._values.get("partial_rotary_factor", 1.0) != 1.0:
-            raise self._wrong("rotary embedding of a part of the dimensions is not supported")
-        theta = values._number("rope_theta")
-        if kind == "default":
-            return Rope("default", theta)
-        if kind == "linear":
-            return Rope("linear", theta, factor=values._number("factor"))
-        if kind == "llama3":
-            context = given.get(
-                "original_max_position_embeddings", self._values["max_position_embeddings"]
-            )
-            if not isinstance(context, int):
-                raise self._wrong(f"original_max_position_embeddings is {context!r}, not a count")
-            return Rope(
-                "llama3",
-                theta,
-                factor=values._number("factor"),
-                low_freq_factor=values._number("low_freq_factor"),
-                high_freq_factor=values._number("high_freq_factor"),
-                original_context=context,
-            )
-        raise self._wrong(f"rotary scaling of type {kind} is not supported")
-
-    def _size(self, key: str) -> int:
-        value = self._values.get(key)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise self._wrong(f"{key} should be a positive whole number, found {value!r}")
-        return value
-
-    def _layer_count(self) -> int:
-        count = self._size("num_hidden_layers")
-        if count > _MOST_LAYERS:
-            raise self._wrong(f"num_hidden_layers is {count}, more than any model has")
-        return count
-
-    def _number(self, key: str) -> float:
-        value = self._values.get(key)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self._wrong(f"{key} should be a number, found {value!r}")
-        return float(value)
-
-    def _flag(self, key: str) -> bool:
-        value = self._values.get(key, False)
-        if not isinstance(value, bool):
-            raise self._wrong(f"{key} should be true or false, found {value!r}")
-        return value
-
-    def _wrong(self, what: str) -> Unusable:
-        return Unusable(f"{self._where}: {what}")
+_READINGS: Final[Mapping[str, _Reading]] = MappingProxyType(
+    {
+        "llama": _Reading(_llama_defaults, ("hidden_act", "silu"), _CAUSAL, _llama_layers),
+        "gemma3": _Reading(
+            lambda config: _GEMMA_DEFAULTS,
+            ("hidden_activation", "gelu_pytorch_tanh"),
+            _CAUSAL,
+            _gemma3_layers,
+        ),
+        "gemma4": _Reading(
+            gemma4_defaults,
+            ("hidden_activation", "gelu_pytorch_tanh"),
+            GEMMA4_UNSUPPORTED,
+            # Queries and keys are normed: their products are not scaled.
+            lambda values: (gemma4_layers(values), 1.0),
+        ),
+    }
+)

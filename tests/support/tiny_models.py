@@ -65,9 +65,11 @@ def fill(state: dict[str, torch.Tensor], *, centred_norms: bool) -> None:
     for name, tensor in sorted(state.items()):
         seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
         drawn = torch.randn(tensor.shape, generator=torch.Generator().manual_seed(seed))
-        if "norm" in name:
+        if name.endswith("layer_scalar"):
+            drawn = 1.0 + 0.1 * drawn
+        elif "norm" in name:
             drawn = 0.1 * drawn + (0.0 if centred_norms else 1.0)
-        elif name.endswith("bias"):
+        elif name.endswith("bias") or tensor.ndim == 1:
             drawn = 0.1 * drawn
         elif "embed_tokens" in name:
             drawn = 0.5 * drawn
@@ -84,23 +86,26 @@ def random_checkpoint(spec: ModelSpec) -> StateCheckpoint:
         "lm_head.weight": (spec.vocab, spec.hidden),
     }
     norms = ["input_layernorm", "post_attention_layernorm"]
-    if spec.family == "gemma3":
+    if spec.family != "llama":
         norms += ["pre_feedforward_layernorm", "post_feedforward_layernorm"]
     for index, layer in enumerate(spec.layers):
         q_rows, kv_rows = spec.heads * layer.head_dim, layer.kv_heads * layer.head_dim
         shapes = {
             "self_attn.q_proj": (q_rows, spec.hidden),
             "self_attn.k_proj": (kv_rows, spec.hidden),
-            "self_attn.v_proj": (kv_rows, spec.hidden),
             "self_attn.o_proj": (spec.hidden, q_rows),
             "mlp.gate_proj": (spec.intermediate, spec.hidden),
             "mlp.up_proj": (spec.intermediate, spec.hidden),
             "mlp.down_proj": (spec.hidden, spec.intermediate),
             **{name: (spec.hidden,) for name in norms},
         }
-        if spec.family == "gemma3":
+        if not layer.k_is_v:
+            shapes["self_attn.v_proj"] = (kv_rows, spec.hidden)
+        if spec.family != "llama":
             shapes |= {f"self_attn.{x}_norm": (layer.head_dim,) for x in "qk"}
         state |= {f"model.layers.{index}.{x}.weight": shape for x, shape in shapes.items()}
+        if spec.family == "gemma4":
+            state[f"model.layers.{index}.layer_scalar"] = (1,)
     filled = {name: torch.empty(shape) for name, shape in state.items()}
     fill(filled, centred_norms=spec.family == "gemma3")
     return StateCheckpoint(filled, tied=spec.tied)
@@ -124,29 +129,40 @@ def smollm2_like(layers: int, vocab: int) -> ModelSpec:
 
 
 def tiny(name: str) -> TinyModel:
-    """One of `TINY`, built afresh."""
-    from transformers import AutoConfig, AutoModelForCausalLM
+    """One of `TINY` or `TINY_WITH_MEDIA`, built afresh."""
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
 
-    spec, own, golden = TINY[name]
-    config = AutoConfig.for_model(
-        own["model_type"],
-        vocab_size=spec.vocab,
-        hidden_size=spec.hidden,
-        intermediate_size=spec.intermediate,
-        num_hidden_layers=len(spec.layers),
-        num_attention_heads=spec.heads,
-        num_key_value_heads=spec.layers[0].kv_heads,
-        head_dim=spec.layers[0].head_dim,
-        rms_norm_eps=spec.norm_eps,
-        tie_word_embeddings=spec.tied,
-        max_position_embeddings=spec.context,
-        **{key: value for key, value in own.items() if key != "model_type"},
-    )
-    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
+    if name in TINY_WITH_MEDIA:
+        text, own, golden = TINY_WITH_MEDIA[name]
+        spec, settings = TINY[text][0], {**own, **_MEDIA_TOKENS, "text_config": _settings(text)}
+        kind: Any = AutoModelForImageTextToText
+    else:
+        (spec, _, golden), settings = TINY[name], _settings(name)
+        kind = AutoModelForCausalLM
+    config = AutoConfig.for_model(**settings)
+    model = kind.from_config(config, attn_implementation="eager").float().eval()
     with torch.no_grad():
         fill(model.state_dict(), centred_norms=spec.family == "gemma3")
     model.tie_weights()
     return TinyModel(model, spec, golden)
+
+
+def _settings(name: str) -> dict[str, Any]:
+    """The config of one of `TINY`."""
+    spec, own, _ = TINY[name]
+    return {
+        "vocab_size": spec.vocab,
+        "hidden_size": spec.hidden,
+        "intermediate_size": spec.intermediate,
+        "num_hidden_layers": len(spec.layers),
+        "num_attention_heads": spec.heads,
+        "num_key_value_heads": spec.layers[0].kv_heads,
+        "head_dim": spec.layers[0].head_dim,
+        "rms_norm_eps": spec.norm_eps,
+        "tie_word_embeddings": spec.tied,
+        "max_position_embeddings": spec.context,
+        **own,
+    }
 
 
 def _llama(rope: Rope, *, heads: int, kv_heads: int, head_dim: int, hidden: int, tied: bool):
@@ -184,6 +200,26 @@ def _gemma3(full: Rope, is_full: tuple[bool, ...], *, heads, kv_heads, head_dim,
     )
 
 
+def gemma4(*, heads: int, sliding: tuple[int, int], full: tuple[int, int], window: int):
+    """Two sliding layers and a full one, twice; (kv heads, head size) of each kind."""
+    local = LayerSpec(window, Rope("default", 10_000.0), *sliding)
+    rope = Rope("proportional", 1_000_000.0, moving=0.25)
+    layers = (local, local, LayerSpec(None, rope, *full, k_is_v=True)) * 2
+    return ModelSpec(
+        family="gemma4",
+        hidden=64,
+        intermediate=128,
+        vocab=320,
+        heads=heads,
+        layers=layers,
+        norm_eps=1e-6,
+        attention_scale=1.0,
+        tied=True,
+        context=1024,
+        logit_soft_cap=30.0,
+    )
+
+
 _SCALED = Rope("llama3", 500_000.0, 8.0, 1.0, 4.0, 64)
 _SLIDING = {"rope_type": "default", "rope_theta": 10_000.0}
 _GEMMA = {
@@ -191,6 +227,45 @@ _GEMMA = {
     "sliding_window": 8,
     "hidden_activation": "gelu_pytorch_tanh",
 }
+_GEMMA4_SPEC = gemma4(heads=4, sliding=(2, 16), full=(1, 32), window=8)
+_GEMMA4 = {
+    "sliding_window": 8,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "layer_types": ["sliding_attention", "sliding_attention", "full_attention"] * 2,
+    "global_head_dim": 32,
+    "num_global_key_value_heads": 1,
+    "attention_k_eq_v": True,
+    "final_logit_softcapping": 30.0,
+    "rope_parameters": {
+        "full_attention": {
+            "rope_type": "proportional",
+            "partial_rotary_factor": 0.25,
+            "rope_theta": 1_000_000.0,
+        },
+        "sliding_attention": _SLIDING,
+    },
+    "use_bidirectional_attention": "vision",
+    "num_kv_shared_layers": 0,
+    "use_double_wide_mlp": False,
+}
+_GEMMA4_OF_A_TOWER = {
+    **_GEMMA4,
+    "model_type": "gemma4_text",
+    "hidden_size_per_layer_input": 0,
+    "vocab_size_per_layer_input": 320,
+    "enable_moe_block": False,
+}
+_GEMMA4_UNIFIED = {**_GEMMA4, "model_type": "gemma4_unified_text"}
+_GEMMA4_GOLDEN = (
+    -1.294948,
+    0.725932,
+    3.430825,
+    -5.11068,
+    -7.50473,
+    -0.471775,
+    -1.818922,
+    -1.964605,
+)
 TINY: dict[str, tuple[ModelSpec, dict[str, Any], tuple[float, ...]]] = {
     "llama_tied": (
         _llama(Rope("default", 100_000.0), heads=5, kv_heads=1, head_dim=12, hidden=60, tied=True),
@@ -257,5 +332,58 @@ TINY: dict[str, tuple[ModelSpec, dict[str, Any], tuple[float, ...]]] = {
             },
         },
         (-8.772776, -1.839348, 5.208642, 0.072598, -1.17988, 6.363708, -2.256521, 5.152381),
+    ),
+    "gemma4": (_GEMMA4_SPEC, _GEMMA4_OF_A_TOWER, _GEMMA4_GOLDEN),
+    "gemma4_unified": (_GEMMA4_SPEC, _GEMMA4_UNIFIED, _GEMMA4_GOLDEN),
+}
+_MEDIA_TOKENS = {
+    "image_token_id": 300,
+    "video_token_id": 301,
+    "audio_token_id": 302,
+    "boi_token_id": 303,
+    "eoi_token_id": 304,
+    "boa_token_id": 305,
+    "eoa_token_index": 306,
+}
+# Models that read images too: the text model in them, config, logits as above.
+TINY_WITH_MEDIA: dict[str, tuple[str, dict[str, Any], tuple[float, ...]]] = {
+    "gemma4_with_tower": (
+        "gemma4",
+        {
+            "model_type": "gemma4",
+            "vision_config": {
+                "model_type": "gemma4_vision",
+                "hidden_size": 32,
+                "intermediate_size": 48,
+                "num_hidden_layers": 2,
+                "num_attention_heads": 4,
+                "num_key_value_heads": 4,
+                "head_dim": 8,
+                "patch_size": 4,
+                "pooling_kernel_size": 3,
+                "position_embedding_size": 64,
+                "standardize": True,
+                "use_clipped_linears": False,
+                "rope_parameters": {"rope_type": "axial", "rope_theta": 100.0},
+            },
+            "audio_config": None,
+        },
+        (2.799715, -2.650545, -0.049998, -2.626192, 3.40402, -0.948872, 3.40267, -3.161242),
+    ),
+    "gemma4_unified_with_media": (
+        "gemma4_unified",
+        {
+            "model_type": "gemma4_unified",
+            "vision_config": {
+                "model_type": "gemma4_unified_vision",
+                "patch_size": 4,
+                "pooling_kernel_size": 3,
+                "mm_embed_dim": 64,
+                "mm_posemb_size": 32,
+                "output_proj_dims": 64,
+            },
+            "audio_config": {"model_type": "gemma4_unified_audio", "audio_embed_dim": 40},
+        },
+        (2.799715, -2.650545, -0.049998, -2.626192, 3.40402, -0.948872, 3.40267, -3.161242),
     ),
 }

@@ -82,6 +82,9 @@ def category_scores(
         if id in cuts:
             met = all(flags[required] for required in category.requires)
             band = band_of(scores[id], cuts[id]) if met else "pass"
+            if flags[id] and band == "pass":
+                # A cut above the threshold would say that nobody need look at what was flagged.
+                band = "review"
         result[id] = CategoryScore(
             scores[id],
             None if quantiles is None else percentile(quantiles, scores[id]),

@@ -1,7 +1,7 @@
 """Digests that tie scores and proofs to what they were made from. All are SHA-256, 64 hex digits."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from typing import Any
@@ -47,6 +47,19 @@ def constants_digest(constants: Constants) -> str:
             "bands": None if constants.bands is None else _floats(asdict(constants.bands)),
         }
     )
+
+
+ASKED = ("answers", "contexts", "scoring", "reads", "categories", "decision")
+"""Parts of a plain pack that its scores and decision follow from, fitted numbers aside."""
+
+
+def asked_digest(body: Mapping[str, Any]) -> str:
+    """Of what a pack asks and how it is evaluated: the other half of what a proof stands for.
+
+    Args:
+        body: `Pack.body`. Names, descriptions and the like are left out.
+    """
+    return _of({part: body[part] for part in ASKED if part in body})
 
 
 def _floats(value: Any) -> Any:

@@ -15,7 +15,7 @@ from spinf_serve.packs.decision import (
     decide,
     thresholds,
 )
-from spinf_serve.packs.digests import constants_digest
+from spinf_serve.packs.digests import asked_digest, constants_digest
 from spinf_serve.packs.pack import Constants, Pack, State
 from spinf_serve.packs.reads import Vectors, read_z
 
@@ -62,8 +62,11 @@ def evaluate(
     return Evaluation(z, macros, scores, verdict, route)
 
 
-def state(constants: Constants | None, model_digest: str) -> State:
+def state(pack: Pack, constants: Constants | None, model_digest: str) -> State:
     """How far the pack's thresholds can be trusted on a model.
+
+    A proof names what it was made on: the model, the constants, and what the pack asks. With any of
+    them changed it proves nothing.
 
     Args:
         constants: what was fitted on it; None for a draft.
@@ -77,6 +80,7 @@ def state(constants: Constants | None, model_digest: str) -> State:
         proof is not None
         and proof.get("model") == model_digest
         and proof.get("constants") == constants_digest(constants)
+        and proof.get("asked") == asked_digest(pack.body)
     ):
         return "certified"
     return "provisional"

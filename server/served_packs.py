@@ -65,7 +65,7 @@ class ServedPacks:
         found = self._fits.get(key)
         if found is None:
             constants = pack.constants(pack_names(engine))
-            known = state(constants, engine.fingerprint.model)
+            known = state(pack, constants, engine.fingerprint.model)
             try:
                 tokens = engine.compile(Work("", pack.questions)).counts.query_tokens
             except Refused as refused:

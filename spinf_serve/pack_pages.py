@@ -45,7 +45,7 @@ def listed(
             }
             if pack is not None:
                 row |= {
-                    "state": state(pack.constants(model_names), model_digest),
+                    "state": state(pack, pack.constants(model_names), model_digest),
                     "questions": len(pack.questions),
                     "prompts": prompts_of(pack),
                     "categories": len(pack.categories),

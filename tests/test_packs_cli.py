@@ -13,7 +13,7 @@ from spinf_serve import cli
 from spinf_serve.engine.fingerprint import model_digest
 from spinf_serve.engine.loading.manifest import read_manifests
 from spinf_serve.engine.work import Work
-from spinf_serve.packs.digests import constants_digest
+from spinf_serve.packs.digests import asked_digest, constants_digest
 from spinf_serve.packs.fit import fit
 from spinf_serve.packs.loader import load_pack, read_pack
 from spinf_serve.packs.new import starter
@@ -107,11 +107,13 @@ def test_list_calls_a_pack_certified_when_its_proof_is_of_this_model_and_these_n
     manifest = next(one for one in read_manifests() if one.served.id == "smollm2-135m-instruct")
     assert manifest.source.sha256 is not None
     bare = json_pack(model=manifest.served.id)
-    constants = read_pack(bare.encode(), "p.json").constants((manifest.served.id,))
+    pack = read_pack(bare.encode(), "p.json")
+    constants = pack.constants((manifest.served.id,))
     assert constants is not None
     proof = {
         "model": model_digest(manifest.source.sha256, "float32"),
         "constants": constants_digest(constants),
+        "asked": asked_digest(pack.body),
     }
     folder_of(tmp_path / "own", {"p.json": json_pack(model=manifest.served.id, proof=proof)})
 

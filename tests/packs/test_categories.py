@@ -127,9 +127,22 @@ def test_bands_of_categories():
         return [score.band for score in scores.values()]
 
     assert bands(3.0, 1.0) == ["act", "review"]
-    assert bands(0.1, 3.0) == ["pass", "act"]
+    # Flagged at 0.5, below both cuts: somebody looks.
+    assert bands(0.1, 3.0) == ["review", "act"]
     # What b requires is not flagged: b is not to be acted on.
     assert bands(-0.1, 3.0) == ["pass", "pass"]
+
+
+def test_a_flagged_category_is_never_passed():
+    pack, constants = chain((), ())
+    banded = replace(constants, bands=Bands(None, {"a": Cuts(0.9, 0.8)}))
+
+    def band(threshold: float | None) -> str | None:
+        scores = category_scores(pack, banded, {"a": 0.5, "b": 0.5}, {"a": threshold, "b": 0.5})
+        assert 0.6 < scores["a"].score < 0.8
+        return scores["a"].band
+
+    assert (band(0.5), band(0.7), band(None)) == ("review", "pass", "pass")
 
 
 def test_only_categories_with_cuts_have_a_band():

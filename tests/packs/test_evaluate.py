@@ -10,7 +10,7 @@ import spinf_client.packs as client  # type: ignore[import-untyped]
 from spinf_client import Moderation
 
 from spinf_serve.packs.decision import DecisionCall
-from spinf_serve.packs.digests import constants_digest
+from spinf_serve.packs.digests import asked_digest, constants_digest
 from spinf_serve.packs.evaluate import Evaluation, evaluate, state
 from spinf_serve.packs.loader import read_pack
 from spinf_serve.packs.pack import Constants, Mode, Pack
@@ -291,13 +291,40 @@ def test_route_is_part_of_the_evaluation():
 
 
 def test_state():
-    _, constants = made(golden())
+    pack, constants = made(golden())
     model = "a" * 64
-    assert state(None, model) == "draft"
-    assert state(constants, model) == "provisional"
-    proof = {"model": model, "constants": constants_digest(constants)}
+    assert state(pack, None, model) == "draft"
+    assert state(pack, constants, model) == "provisional"
+    proof = {
+        "model": model,
+        "constants": constants_digest(constants),
+        "asked": asked_digest(pack.body),
+    }
     proven = replace(constants, proof=proof)
-    assert state(proven, model) == "certified"
-    assert state(proven, "b" * 64) == "provisional"
-    assert state(replace(proven, max_threshold=0.61), model) == "provisional"
-    assert state(replace(constants, proof={"model": model}), model) == "provisional"
+    assert state(pack, proven, model) == "certified"
+    assert state(pack, proven, "b" * 64) == "provisional"
+    assert state(pack, replace(proven, max_threshold=0.61), model) == "provisional"
+    for missing in proof:
+        part = {name: value for name, value in proof.items() if name != missing}
+        assert state(pack, replace(constants, proof=part), model) == "provisional"
+
+
+def test_a_reworded_question_is_no_longer_proven_and_a_new_label_is():
+    pack, constants = made(golden())
+    model = "a" * 64
+    proof = {
+        "model": model,
+        "constants": constants_digest(constants),
+        "asked": asked_digest(pack.body),
+    }
+    proven = replace(constants, proof=proof)
+
+    def changed(**parts: object) -> Pack:
+        return replace(pack, body={**pack.body, **parts})
+
+    queries = [dict(query) for query in pack.body["scoring"]["queries"]]
+    queries[0]["template"] = "\nThe writer is furious. True or false?{?}"
+    reworded = changed(scoring={**pack.body["scoring"], "queries": queries})
+    assert state(reworded, proven, model) == "provisional"
+    assert state(changed(contexts={"email": "{X}"}), proven, model) == "provisional"
+    assert state(changed(description="Other words"), proven, model) == "certified"

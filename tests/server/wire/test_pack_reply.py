@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from spinf_serve.packs.decision import DecisionCall
-from spinf_serve.packs.digests import constants_digest
+from spinf_serve.packs.digests import asked_digest, constants_digest
 from spinf_serve.packs.evaluate import state
 from spinf_serve.packs.pack import Bands, Constants, Cuts, Pack, Route
 from spinf_serve.server.calls import UsedPack
@@ -264,8 +264,12 @@ def test_a_list_has_every_field_of_a_pack(tmp_path):
 
 
 def test_a_proof_certifies_on_the_model_it_was_made_on():
-    _, constants = made(golden())
-    proof = {"model": "ab" * 32, "constants": constants_digest(constants)}
+    pack, constants = made(golden())
+    proof = {
+        "model": "ab" * 32,
+        "constants": constants_digest(constants),
+        "asked": asked_digest(pack.body),
+    }
     proven = replace(constants, proof=proof)
-    assert state(proven, "ab" * 32) == "certified"
-    assert state(proven, "cd" * 32) == "provisional"
+    assert state(pack, proven, "ab" * 32) == "certified"
+    assert state(pack, proven, "cd" * 32) == "provisional"

@@ -245,21 +245,6 @@ def _launch_path(
 
 
 @triton.jit
-def _load(start, offset, d, inside, SIZE: tl.constexpr, WIDE: tl.constexpr, MASK: tl.constexpr):
-    """Rows of SIZE values as a tile of WIDE; zeros where `inside` is false, if MASK, and behind."""
-    at = start + offset[:, None] + d[None, :]
-    if MASK and SIZE == WIDE:
-        found = tl.load(at, mask=inside[:, None], other=0.0)
-    elif MASK:
-        found = tl.load(at, mask=inside[:, None] & (d[None, :] < SIZE), other=0.0)
-    elif SIZE == WIDE:
-        found = tl.load(at)
-    else:
-        found = tl.load(at, mask=d[None, :] < SIZE, other=0.0)
-    return found
-
-
-@triton.jit
 def _fold(top, total, values, q, k, v, seen, factor, MASK: tl.constexpr):
     """The running softmax of a tile's rows with one more tile of keys and values in it."""
     scores = tl.dot(q, tl.trans(k), input_precision="ieee")
@@ -314,10 +299,14 @@ def _meet_trunk(
             k_from = tl.where(before, kept_k_start, k_start)
             v_from = tl.where(before, kept_v_start, v_start)
             place = tl.where(before, first % ring, first - cut)
-        offset = (place + lane) * STRIDE
-        inside = key < end
-        k = _load(k_from, offset, d, inside, SIZE, WIDE, MASK)
-        v = _load(v_from, offset, d, inside, SIZE, WIDE, MASK)
+        at = (place + lane)[:, None] * STRIDE + d[None, :]
+        if MASK or SIZE < WIDE:
+            inside = (key < end)[:, None] & (d[None, :] < SIZE)
+            k = tl.load(k_from + at, mask=inside, other=0.0)
+            v = tl.load(v_from + at, mask=inside, other=0.0)
+        else:
+            k = tl.load(k_from + at)
+            v = tl.load(v_from + at)
         seen = (key[None, :] <= position[:, None]) & (key[None, :] < trunk_len)
         if WINDOWED:
             seen = seen & (key[None, :] > position[:, None] - window)
@@ -372,7 +361,8 @@ def _trunk_step(
     head = query.to(tl.int64) * HEADS + kv_head * GROUP + r % GROUP
     position = tl.load(positions + query)
     own = r < count * GROUP
-    tile_q = _load(q, head * SIZE, d, own, SIZE, WIDE, False)
+    at = head[:, None] * SIZE + d[None, :]
+    tile_q = tl.load(q + at, mask=d[None, :] < SIZE, other=0.0)
 
     k_start = k + row * STRIDE + kv_head * SIZE
     v_start = v + row * STRIDE + kv_head * SIZE
@@ -408,7 +398,6 @@ def _trunk_step(
         STRIDE, SIZE, WIDE, KEYS, True, WINDOWED, BORROWS,
     )  # fmt: skip
 
-    at = head[:, None] * SIZE + d[None, :]
     stored = own[:, None] & (d[None, :] < SIZE)
     if is_final:
         tl.store(out + at, (values / total[:, None]).to(out.dtype.element_ty), mask=stored)
@@ -460,8 +449,8 @@ def _path_step(
     head = tl.load(path_query + entry).to(tl.int64) * HEADS + kv_head * GROUP + r % GROUP
     depth = tl.load(path_depth + entry)
     own = r < count * GROUP
-    tile_q = _load(q, head * SIZE, d, own, SIZE, WIDE, False)
     at = head[:, None] * SIZE + d[None, :]
+    tile_q = tl.load(q + at, mask=d[None, :] < SIZE, other=0.0)
     stored = own[:, None] & (d[None, :] < SIZE)
     known = r < count * GROUP * has_trunk
     top = tl.load(top_in + head, mask=known, other=_LEAST)
@@ -473,11 +462,12 @@ def _path_step(
         begin = tl.maximum(low - window + 1, 0) // KEYS * KEYS
     for first in range(begin, high + 1, KEYS):
         key = first + lane
-        inside = key <= high
-        key_row = tl.load(path_keys + key_start + key, mask=inside, other=0).to(tl.int64)
-        offset = key_row * STRIDE + kv_head * SIZE
-        tile_k = _load(k, offset, d, inside, SIZE, WIDE, True)
-        tile_v = _load(v, offset, d, inside, SIZE, WIDE, True)
+        # Behind the end the last key again, which is masked: all that is loaded is there.
+        entries = key_start + tl.minimum(key, high)
+        key_row = tl.load(path_keys + entries).to(tl.int64)
+        key_at = (key_row * STRIDE + kv_head * SIZE)[:, None] + d[None, :]
+        tile_k = tl.load(k + key_at, mask=d[None, :] < SIZE, other=0.0)
+        tile_v = tl.load(v + key_at, mask=d[None, :] < SIZE, other=0.0)
         seen = key[None, :] <= depth[:, None]
         if WINDOWED:
             seen = seen & (key[None, :] > depth[:, None] - window)

@@ -1,0 +1,279 @@
+"""The attention kernels against the dense definition, and that a row's bits are its own."""
+
+import functools
+import random
+import zlib
+
+import pytest
+import torch
+
+from spinf_serve.engine.kernels.tree_attention import reference
+from spinf_serve.engine.kernels.tree_attention.device_layout import Kind, lay_out
+from spinf_serve.engine.kernels.tree_attention.kept import Rooms, slots_needed
+from spinf_serve.engine.kernels.tree_attention.tiling import Tiling, tiling
+from tests.support.oracles import assert_no_worse, nan_memory
+from tests.support.passes import Part, make_pass, random_paths
+
+pytest.importorskip("triton", reason="triton is not installed")
+
+from spinf_serve.engine.kernels.tree_attention import kernel  # noqa: E402
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+TILES = Tiling(64, 32, 32, 16, warps=4, stages=1, path_warps=4, path_stages=1)
+SCALE = 0.2
+
+
+def _parts(trunks, paths=4, longest=40, seed=0):
+    draw = random.Random(seed)
+    return [
+        Part([1] * length, random_paths(draw, paths, longest=longest), key=key, reads="all")
+        for key, length in enumerate(trunks)
+    ]
+
+
+def _noise(*shape, seed=1):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator).to(DEVICE)
+
+
+def _rows(plan, heads):
+    query_heads, kv_heads, size = heads
+    counts = (query_heads, kv_heads, kv_heads)
+    return [_noise(len(plan.tokens), n, size, seed=i) for i, n in enumerate(counts)]
+
+
+def _attend(plan, q, k, v, window, tiles=TILES, scale=SCALE, rooms=None, pool=None, reads=False):
+    kind = Kind(q.shape[1] // k.shape[1], window, tiles)
+    layout = kernel.upload(lay_out(plan, [kind], [rooms or {}]), DEVICE)
+    with nan_memory():
+        state = kernel.new_state(len(plan.tokens), q.shape[1], q.shape[2], DEVICE)
+        return kernel.attention(
+            layout, 0, q, k, v, scale=scale, state=state, kept=pool, reads_only=reads
+        )
+
+
+def _assert_definition(plan, rows, window, tiles, scale):
+    found = _attend(plan, *rows, window, tiles=tiles, scale=scale)
+    plain, exact = (
+        reference.attention(plan, *(x.cpu().to(wide) for x in rows), scale=scale, window=window)
+        for wide in (torch.float32, torch.float64)
+    )
+    assert_no_worse(found.cpu(), plain, exact)
+
+
+@pytest.mark.parametrize(
+    ("heads", "window"),
+    (
+        ((2, 1, 32), None),
+        ((2, 1, 32), 1),
+        ((2, 1, 32), 8),
+        ((2, 1, 32), 33),
+        ((2, 1, 32), 70),
+        ((2, 1, 32), 1000),
+        ((4, 2, 16), None),
+        ((3, 1, 64), 70),
+        ((2, 2, 24), 70),
+        ((16, 1, 16), None),
+    ),
+)
+def test_it_is_what_the_mask_says(heads, window):
+    plan = make_pass(*_parts((0, 1, 63, 64, 65, 129), paths=3))
+    _assert_definition(plan, _rows(plan, heads), window, TILES, SCALE)
+
+
+@pytest.mark.parametrize("heads", ((3, 1, 64), (2, 1, 128), (2, 1, 256), (2, 1, 512)))
+def test_the_tiles_in_use_are_what_the_mask_says(heads):
+    plan = make_pass(*_parts((70, 20), paths=3, longest=20))
+    size = heads[2]
+    _assert_definition(plan, _rows(plan, heads), 50, tiling(size), size**-0.5)
+
+
+def test_unscaled_scores_of_normed_heads_are_what_the_mask_says():
+    plan = make_pass(*_parts((129, 20), paths=3))
+    q, k, v = _rows(plan, (2, 1, 64))
+    q, k = (8 * x / x.norm(dim=-1, keepdim=True) for x in (q, k))
+    _assert_definition(plan, (q, k, v), None, TILES, 1.0)
+
+
+@pytest.mark.parametrize("window", (None, 8))
+def test_long_paths_are_what_the_mask_says(window):
+    stem = list(range(90))
+    paths = [[*stem, 200, 201], [*stem, 300], [*stem[:50], *range(400, 450)], [500]]
+    plan = make_pass(*(Part([1] * length, paths, key=length) for length in (0, 70)))
+    _assert_definition(plan, _rows(plan, (2, 1, 32)), window, TILES, SCALE)
+
+
+def test_a_pass_of_trunk_rows_alone_and_one_of_a_single_token():
+    for plan in (make_pass(Part([1] * 33)), make_pass(Part([], [[5]]))):
+        _assert_definition(plan, _rows(plan, (2, 1, 32)), None, TILES, SCALE)
+
+
+# Bits. Each row has a name, which is what its result may depend on: its tree, and its trunk offset
+# or its path. The q, k and v of a row follow from its name.
+
+
+def _names(plan, parts):
+    names = [None] * len(plan.tokens)
+    for part, piece in zip(parts, plan.slices, strict=True):
+        for i in range(piece.trunk_rows):
+            names[piece.row_start + i] = (part.key, piece.trunk_start + i)
+    paths = [(part.key, tuple(path)) for part in parts for path in part.paths]
+    for (key, path), rows in zip(paths, plan.path_rows, strict=True):
+        for depth in range(len(path)):
+            names[rows[depth]] = (key, path[: depth + 1])
+    return names
+
+
+@functools.cache
+def _named(name):
+    generator = torch.Generator().manual_seed(zlib.crc32(repr(name).encode()))
+    return torch.randn(4, 32, generator=generator)
+
+
+def _run(parts, window, *, rooms=None, pool=None, reads=False):
+    """Results of a pass by the rows' names; two query heads share one of keys and values."""
+    plan = make_pass(*parts)
+    names = _names(plan, parts)
+    rows = torch.stack([_named(name) for name in names]).to(DEVICE)
+    q, k, v = (x.contiguous() for x in (rows[:, :2], rows[:, 2:3], rows[:, 3:]))
+    if reads:
+        q, names = q[plan.read_rows], [names[row] for row in plan.read_rows]
+    found = _attend(plan, q, k, v, window, rooms=rooms, pool=pool, reads=reads)
+    return dict(zip(names, found, strict=True))
+
+
+def _assert_same(found, crowd):
+    assert found
+    moved = [name for name in found if not torch.equal(found[name], crowd[name])]
+    assert not moved
+
+
+WINDOWS = pytest.mark.parametrize("window", (None, 8, 70))
+TRUNKS = (0, 1, 63, 64, 65, 129, 200)
+
+
+@functools.cache
+def _crowd(window):
+    return _run(_parts(TRUNKS), window)
+
+
+@WINDOWS
+def test_a_question_alone_has_the_same_bits(window):
+    for part in _parts(TRUNKS):
+        alone = Part(part.trunk, [part.paths[part.key % 4]], key=part.key)
+        _assert_same(_run([alone], window), _crowd(window))
+
+
+@WINDOWS
+def test_order_and_neighbours_move_no_bits(window):
+    parts = _parts(TRUNKS)[::-1]
+    fewer = [Part(p.trunk, p.paths[1:], key=p.key) for p in parts if p.key != 3]
+    more = Part([1] * 40, [[7, 8, 9], [7, 9]], key=99)
+    found = _run([more, *fewer], window)
+    _assert_same({n: x for n, x in found.items() if n[0] != 99}, _crowd(window))
+
+
+@WINDOWS
+def test_read_rows_alone_have_the_same_bits(window):
+    parts = [Part(p.trunk, p.paths, key=p.key) for p in _parts(TRUNKS)]
+    found = _run(parts, window, reads=True)
+    assert len(found) == 4 * len(TRUNKS)
+    _assert_same(found, _crowd(window))
+
+
+@WINDOWS
+@pytest.mark.parametrize("cuts", ((0, 64, 200), (0, 128, 192, 200), (0, 200)))
+def test_a_trunk_over_several_passes_has_the_same_bits(cuts, window):
+    """The last of its questions are asked in passes of their own, beside another tree."""
+    part, other = _parts(TRUNKS)[-1], _parts(TRUNKS)[2]
+    rooms = Rooms(512)
+    assert rooms.take(50, 64)
+    assert rooms.take(part.key, slots_needed(200, window))
+    pool = kernel.Kept(*(torch.full((512, 1, 32), torch.nan, device=DEVICE) for _ in range(2)))
+    run = functools.partial(_run, window=window, rooms=rooms.taken, pool=pool)
+    for start, end in zip(cuts, cuts[1:], strict=False):
+        paths = part.paths[:1] if end == 200 else ()
+        found = run([Part(part.trunk, paths, start, end, key=part.key, keep=True)])
+        _assert_same(found, _crowd(window))
+    for paths in (part.paths[1:3], part.paths[3:]):
+        later = Part(part.trunk, paths, 200, 200, key=part.key)
+        _assert_same(run([other, later]), _crowd(window))
+
+
+def test_a_ring_wraps_without_moving_a_bit():
+    window = 70
+    part = Part([1] * 450, [[3, 4, 5], [6]], key=9)
+    whole = _run([part], window)
+    rooms = Rooms(320)
+    assert rooms.take(5, 128)
+    assert rooms.take(9, slots_needed(450, window)).slots == 192
+    pool = kernel.Kept(*(torch.full((320, 1, 32), torch.nan, device=DEVICE) for _ in range(2)))
+    for start, end in ((0, 64), (64, 320), (320, 384), (384, 450)):
+        piece = Part(part.trunk, (), start, end, key=9, keep=True)
+        _assert_same(_run([piece], window, rooms=rooms.taken, pool=pool), whole)
+    later = Part(part.trunk, part.paths, 450, 450, key=9)
+    _assert_same(_run([later], window, rooms=rooms.taken, pool=pool), whole)
+
+
+# What is not finite. The interpreter's arithmetic warns of it.
+SICK = pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+
+
+@SICK
+@pytest.mark.parametrize("window", (None, 8))
+@pytest.mark.parametrize("which", ("q", "k", "v"))
+def test_a_nan_reaches_the_rows_that_see_it_alone(which, window):
+    plan = make_pass(
+        Part([1] * 70, [[1, 2, 3], [1, 2, 4, 5, 6], [1, 9]]), Part([], [[1, 2], [3]], key=1)
+    )
+    sees = reference.visible(plan, window)
+    rows = _rows(plan, (2, 1, 32))
+    clean = _attend(plan, *rows, window)
+    for sick in (3, 40, 69, 71, 74, len(plan.tokens) - 3):
+        q, k, v = (x.clone() for x in rows)
+        (q, k, v)["qkv".index(which)][sick, 0, 5] = torch.nan
+        kernel.confine_nan(k, v)
+        found = _attend(plan, q, k, v, window)
+        reached = sees[:, sick] if which != "q" else torch.eye(len(sees), dtype=torch.bool)[sick]
+        reached = reached.to(DEVICE)
+        assert torch.equal(found.isnan().any(dim=1), reached)
+        assert torch.equal(found[~reached], clean[~reached])
+
+
+@pytest.mark.parametrize("rows", (0, 1, 17))
+def test_confining_moves_what_is_not_finite_from_values_to_keys(rows):
+    k, v = _noise(rows, 3, 24, seed=1), _noise(rows, 3, 24, seed=2)
+    sick_k, sick_v = k.clone(), v.clone()
+    expected_k, expected_v = k.clone(), v.clone()
+    for at, value in ((0, torch.nan), (7, torch.inf), (16, -torch.inf)):
+        if at < rows:
+            sick_v[at, 1, 3] = value
+            expected_v[at, 1, 3] = 0.0
+            expected_k[at, 1] = torch.nan
+    kernel.confine_nan(sick_k, sick_v)
+    assert torch.equal(sick_v, expected_v)
+    assert torch.equal(sick_k.nan_to_num(99.0), expected_k.nan_to_num(99.0))
+
+
+def test_what_does_not_fit_the_layout_is_refused():
+    plan = make_pass(Part([1] * 20, [[1, 2]]))
+    q, k, v = _rows(plan, (2, 1, 32))
+    with pytest.raises(AssertionError, match="in groups 2"):
+        _attend_with_group_two(plan, q[:, :1].contiguous(), k, v)
+    with pytest.raises(AssertionError, match="21 rows of q for 22 queries"):
+        _attend(plan, q[1:], k, v, None)
+    with pytest.raises(AssertionError, match="contiguous"):
+        _attend(plan, q.transpose(0, 1).contiguous().transpose(0, 1), k, v, None)
+    with pytest.raises(AssertionError, match="above 0"):
+        _attend(plan, q, k, v, None, scale=0.0)
+    later = make_pass(Part([1] * 64, [[1, 2]], trunk_start=64, key=3))
+    rooms = Rooms(64)
+    rooms.take(3, 64)
+    with pytest.raises(AssertionError, match="was given none"):
+        _attend(later, q[:2], k[:2], v[:2], None, rooms=rooms.taken)
+
+
+def _attend_with_group_two(plan, q, k, v):
+    layout = kernel.upload(lay_out(plan, [Kind(2, None, TILES)], [{}]), DEVICE)
+    state = kernel.new_state(len(q), q.shape[1], q.shape[2], DEVICE)
+    return kernel.attention(layout, 0, q, k, v, scale=SCALE, state=state)

@@ -4,11 +4,12 @@ import math
 
 import pytest
 import torch
-from transformers import LlamaConfig
+from transformers import AutoConfig, LlamaConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-from spinf_serve.engine.models.rope import BLOCK, RopeTable, frequencies
-from spinf_serve.engine.models.spec import Rope
+from spinf_serve.engine.models.rope import BLOCK, RopeTable, RopeTables, frequencies
+from spinf_serve.engine.models.spec import LayerSpec, Rope
 
 CPU = torch.device("cpu")
 KINDS = {
@@ -37,6 +38,37 @@ def test_frequencies_are_those_of_transformers(kind):
     )
     expected = LlamaRotaryEmbedding(config).inv_freq
     torch.testing.assert_close(frequencies(rope, 64), expected, rtol=3e-7, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("size", "moving", "factor"), [(512, 0.25, 1.0), (24, 0.4, 8.0), (32, 1.0, 1.0)]
+)
+def test_proportional_frequencies_are_those_of_transformers(size, moving, factor):
+    table = {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": moving}
+    config = AutoConfig.for_model(
+        "gemma4_text",
+        num_hidden_layers=1,
+        global_head_dim=size,
+        rope_parameters={"full_attention": {**table, "factor": factor}},
+    )
+    make = ROPE_INIT_FUNCTIONS["proportional"]
+    expected, _ = make(
+        config.per_layer_config["full_attention"], "cpu", layer_type="full_attention"
+    )
+    found = frequencies(Rope("proportional", 1e6, factor=factor, moving=moving), size)
+    assert int((found > 0).sum()) == int(moving * size // 2)
+    torch.testing.assert_close(found, expected, rtol=3e-7, atol=0)
+
+
+def test_layers_of_one_embedding_and_other_heads_have_their_own_tables():
+    rope = KINDS["default"][0]
+    layers = [LayerSpec(None, rope, 1, size) for size in (64, 24, 64)]
+    first, second, third = RopeTables(layers, CPU).rows(torch.arange(9), 9)
+    for found, size in ((first, 64), (second, 24), (third, 64)):
+        for one, expected in zip(
+            found, RopeTable(rope, size, CPU).rows(torch.arange(9), 9), strict=True
+        ):
+            assert torch.equal(one, expected)
 
 
 def test_far_positions_are_exact():

@@ -140,7 +140,7 @@ def product_kernel(
         row, column = row0 + tl.arange(0, ROWS), column0 + tl.arange(0, COLUMNS)
         total = tl.zeros((ROWS, COLUMNS), tl.int32 if INTEGER else tl.float32)
         if DESCRIPTORS:
-            for step in range(0, steps):
+            for step in range(steps):
                 left = x.load([row0, step * INNER])
                 right = weight.load([column0, step * INNER])
                 total = tl.dot(left, right.T, total, input_precision="ieee")
@@ -148,7 +148,7 @@ def product_kernel(
             depth = tl.arange(0, INNER)
             x_at = x + (row % rows).to(tl.int64)[:, None] * inner + depth[None, :]
             weight_at = weight + (column % columns).to(tl.int64)[None, :] * inner + depth[:, None]
-            for step in range(0, steps):
+            for step in range(steps):
                 if WHOLE_STEPS:
                     left = tl.load(x_at)
                     right = tl.load(weight_at)

@@ -1,0 +1,229 @@
+"""Log-probabilities of wanted tokens on a GPU, without the logits of every row and token.
+
+A block makes one tile of logits, of some read rows and some of the vocabulary, and keeps each row's
+largest logit and its sum of exponentials; the wanted logits are picked from the tile as it passes.
+A second kernel reduces a row's tiles, from the first to the last. The tile is the same for every
+number of rows, so a row's bits are its own. Logits and sums are float32.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from spinf_serve.engine.kernels.device import capability_of
+from spinf_serve.engine.kernels.linear.kernel import scheme_of, takes_descriptors
+from spinf_serve.engine.kernels.tiles import Tile, read_tile
+
+_COLUMN_BLOCK = 128
+
+
+@triton.jit
+def _capped(logits, soft_cap):
+    """`soft_cap * tanh(logits / soft_cap)`, by exponentials of what is not positive."""
+    ratio = logits / soft_cap
+    shrunk = tl.exp(-2.0 * tl.abs(ratio))
+    size = soft_cap * ((1.0 - shrunk) / (1.0 + shrunk))
+    # A NaN is not below zero, and stays one.
+    return tl.where(ratio < 0, -size, size)
+
+
+@triton.jit
+def tile_kernel(
+    hidden,
+    head,
+    hit_start,
+    hit_row,
+    hit_column,
+    hit_place,
+    largest,
+    total,
+    wanted,
+    soft_cap,
+    rows,
+    vocab,
+    inner,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    INNER: tl.constexpr,
+    CAP: tl.constexpr,
+    WHOLE_STEPS: tl.constexpr,
+    DESCRIPTORS: tl.constexpr,
+):
+    """One tile: per row the largest logit and the sum of exponentials, and the wanted logits."""
+    # Row tiles run fastest: the vocabulary's weights come from memory once.
+    row_tiles = tl.cdiv(rows, ROWS)
+    number = tl.program_id(0)
+    row0, column0 = number % row_tiles * ROWS, number // row_tiles * COLUMNS
+    row, column = row0 + tl.arange(0, ROWS), column0 + tl.arange(0, COLUMNS)
+    logits = tl.zeros((ROWS, COLUMNS), tl.float32)
+    if DESCRIPTORS:
+        for step in range(tl.cdiv(inner, INNER)):
+            left = hidden.load([row0, step * INNER])
+            right = head.load([column0, step * INNER])
+            logits = tl.dot(left, right.T, logits, input_precision="ieee")
+    else:
+        depth = tl.arange(0, INNER)
+        hidden_at = hidden + (row % rows).to(tl.int64)[:, None] * inner + depth[None, :]
+        head_at = head + (column % vocab).to(tl.int64)[None, :] * inner + depth[:, None]
+        for step in range(tl.cdiv(inner, INNER)):
+            if WHOLE_STEPS:
+                left = tl.load(hidden_at)
+                right = tl.load(head_at)
+            else:
+                inside = step * INNER + depth < inner
+                left = tl.load(hidden_at, mask=inside[None, :], other=0.0)
+                right = tl.load(head_at, mask=inside[:, None], other=0.0)
+            logits = tl.dot(left, right, logits, input_precision="ieee")
+            hidden_at += INNER
+            head_at += INNER
+    if CAP:
+        logits = _capped(logits, soft_cap)
+
+    # Tiles' hits lie together. Each is a store of one element, masked: no sum, no barrier.
+    zero = tl.zeros((ROWS, COLUMNS), tl.int32)
+    for hit in range(tl.load(hit_start + number), tl.load(hit_start + number + 1)):
+        mine = (row == tl.load(hit_row + hit))[:, None] & (column == tl.load(hit_column + hit))[
+            None, :
+        ]
+        tl.store(wanted + tl.load(hit_place + hit) + zero, logits, mask=mine)
+
+    logits = tl.where((column < vocab)[None, :], logits, -float("inf"))
+    peak = tl.max(logits, 1)
+    mass = tl.sum(tl.exp(logits - peak[:, None]), 1)
+    place = (number // row_tiles).to(tl.int64) * rows + row
+    tl.store(largest + place, peak, mask=row < rows)
+    tl.store(total + place, mass, mask=row < rows)
+
+
+@triton.jit
+def row_kernel(
+    largest,
+    total,
+    column_start,
+    wanted,
+    rows,
+    vocab_tiles,
+    TILE_BLOCK: tl.constexpr,
+    COLUMN_BLOCK: tl.constexpr,
+):
+    """One row: log-sum-exp over its tiles, taken from its wanted logits in place."""
+    row = tl.program_id(0)
+    tile = tl.arange(0, TILE_BLOCK)
+    inside = tile < vocab_tiles
+    at = tile.to(tl.int64) * rows + row
+    peaks = tl.load(largest + at, mask=inside, other=-float("inf"))
+    masses = tl.load(total + at, mask=inside, other=0.0)
+    peak = tl.max(peaks, 0)
+    log_total = peak + tl.log(tl.sum(masses * tl.exp(peaks - peak), 0))
+    last = tl.load(column_start + row + 1)
+    for first in range(tl.load(column_start + row), last, COLUMN_BLOCK):
+        place = first + tl.arange(0, COLUMN_BLOCK)
+        logits = tl.load(wanted + place, mask=place < last, other=0.0)
+        tl.store(wanted + place, logits - log_total, mask=place < last)
+
+
+def read_options(
+    hidden: torch.Tensor,
+    head: torch.Tensor,
+    column_start: torch.Tensor,
+    columns: torch.Tensor,
+    *,
+    soft_cap: float | None,
+    tile: Tile | None = None,
+) -> torch.Tensor:
+    """Log-probabilities of the wanted tokens over the whole vocabulary, natural -> [columns] float32.
+
+    Args:
+        hidden: [R, C] bfloat16, float16 or float32.
+        head: [V, C] of the same dtype.
+        column_start: [R + 1] int64; row r wants `columns[column_start[r] : column_start[r + 1]]`.
+        columns: [columns] int64, each below V.
+        soft_cap: logits become `soft_cap * tanh(logit / soft_cap)`; None leaves them.
+        tile: another tile than the table's, for every call of a session alike.
+
+    A row with a NaN gives NaN in all of its columns.
+    """
+    wanted = torch.empty(columns.shape, dtype=torch.float32, device=hidden.device)
+    if not columns.numel():
+        return wanted
+    if not (hidden.is_contiguous() and head.is_contiguous() and hidden.shape[1] == head.shape[1]):
+        raise AssertionError(
+            f"a read takes contiguous tensors of one width, not {list(hidden.shape)} {hidden.dtype}"
+            f" and {list(head.shape)} {head.dtype}"
+        )
+    (rows, inner), vocab = hidden.shape, head.shape[0]
+    scheme = scheme_of(hidden.dtype, head.dtype)
+    if tile is None:
+        tile = read_tile(capability_of(hidden.device), scheme)
+    row_tiles, vocab_tiles = triton.cdiv(rows, tile.rows), triton.cdiv(vocab, tile.columns)
+    starts, hit_rows, hit_columns, hit_places = _hits(
+        column_start, columns, row_tiles, vocab_tiles, tile
+    )
+    largest = torch.empty((vocab_tiles, rows), dtype=torch.float32, device=hidden.device)
+    total = torch.empty_like(largest)
+    descriptors = tile.descriptors and takes_descriptors(hidden, head)
+
+    def argument(tensor: torch.Tensor, block: list[int]) -> object:
+        return TensorDescriptor.from_tensor(tensor, block) if descriptors else tensor
+
+    tile_kernel[(row_tiles * vocab_tiles,)](
+        argument(hidden, [tile.rows, tile.inner]),
+        argument(head, [tile.columns, tile.inner]),
+        starts,
+        hit_rows,
+        hit_columns,
+        hit_places,
+        largest,
+        total,
+        wanted,
+        soft_cap,
+        rows,
+        vocab,
+        inner,
+        ROWS=tile.rows,
+        COLUMNS=tile.columns,
+        INNER=tile.inner,
+        CAP=soft_cap is not None,
+        WHOLE_STEPS=inner % tile.inner == 0,
+        DESCRIPTORS=descriptors,
+        num_warps=tile.warps,
+        num_stages=tile.stages,
+        enable_fp_fusion=True,
+    )
+    row_kernel[(rows,)](
+        largest,
+        total,
+        column_start,
+        wanted,
+        rows,
+        vocab_tiles,
+        TILE_BLOCK=triton.next_power_of_2(vocab_tiles),
+        COLUMN_BLOCK=_COLUMN_BLOCK,
+        num_warps=4,
+        enable_fp_fusion=True,
+    )
+    return wanted
+
+
+def _hits(
+    column_start: torch.Tensor,
+    columns: torch.Tensor,
+    row_tiles: int,
+    vocab_tiles: int,
+    tile: Tile,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Which tile holds which wanted column; stays on the device, so that nobody waits for it.
+
+    Returns [tiles + 1] where each tile's hits start, and per hit its row, column and place in
+    `columns`, all int32.
+    """
+    place = torch.arange(columns.shape[0], device=columns.device)
+    rows = torch.searchsorted(column_start, place, right=True) - 1
+    number = columns // tile.columns * row_tiles + rows // tile.rows
+    number, order = torch.sort(number, stable=True)
+    tiles = torch.arange(row_tiles * vocab_tiles + 1, device=columns.device)
+    starts = torch.searchsorted(number, tiles)
+    found = (starts, rows[order], columns[order], order)
+    starts, rows, columns, order = (tensor.to(torch.int32) for tensor in found)
+    return starts, rows, columns, order

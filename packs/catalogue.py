@@ -51,7 +51,8 @@ class Entry:
         status: `available` if any version is; else `deprecated`, else `coming_soon`.
         version: the default one: the first that is available; None without.
         source: label of the source.
-        versions: in the listing's order; newest first without a listing.
+        versions: in the listing's order, newest first without a listing; behind them what its author
+            works on.
     """
 
     id: str
@@ -322,11 +323,16 @@ def _doubles(shelf: Shelf, pack_id: str, offers: Sequence[Offer]) -> list[str]:
 
 
 def _entry(pack_id: str, offers: Sequence[Offer], opened: Opened) -> Entry:
-    if all(offer.listed is None for offer in offers):
-        offers = sorted(offers, key=lambda offer: version_order(offer.version), reverse=True)
+    newest = sorted(offers, key=lambda offer: version_order(offer.version), reverse=True)
+    if any(offer.listed is not None for offer in offers):
+        # In the order of the listing; an author's own versions come last.
+        listing = [offer for offer in offers if offer.listed is not None]
+        offers = [*listing, *(offer for offer in newest if offer.listed is None)]
+    else:
+        offers = newest
     unique = {offer.version: offer for offer in reversed(offers)}
     chosen = [unique.pop(offer.version) for offer in offers if offer.version in unique]
-    available = [offer for offer in chosen if offer.status == "available"]
+    available = [one for one in chosen if one.status == "available" and not one.working]
     statuses = {offer.status for offer in chosen}
     status: Status = "deprecated" if "deprecated" in statuses else "coming_soon"
     shown = (available or chosen)[0]

@@ -36,8 +36,10 @@ _LARGEST_BYTES: Final = 16 * 1024 * 1024
 _HEAD: Final = 4096
 # A file system may give two writes within this time the same mtime.
 _SETTLED_NS: Final = 2_000_000_000
-_JSON_KEY: Final = re.compile(r'"pack"\s*:')
-_YAML_KEY: Final = re.compile(r"""^(?:pack|"pack"|'pack')[ \t]*:""", re.MULTILINE)
+_JSON_KEY: Final = re.compile(r'"pack"\s*:(?:\s*"([^"]*)")?')
+_YAML_KEY: Final = re.compile(
+    r"""^(?:pack|"pack"|'pack')[ \t]*:(?:[ \t]+["']?([^\s"'#]+))?""", re.MULTILINE
+)
 
 _Role = Literal["manifest", "listed", "unlisted", "loose"]
 
@@ -52,6 +54,7 @@ class Offer:
         file: path from the folder, `/` between parts.
         manifest: folder of the manifest that lists it, from the folder; None without one.
         listed: the manifest's entry for the pack.
+        working: a manifest lists the pack, but not this version: to be tried, never the default.
     """
 
     id: str
@@ -63,6 +66,7 @@ class Offer:
     pack: Pack | None
     manifest: str | None = None
     listed: ListedPack | None = None
+    working: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,7 @@ class _File:
         read_ns: when.
         digest: sha256 of its bytes; empty when they could not be read.
         pack, manifest: what it last was while valid.
-        looks: whether it looks like a pack; used for files that a manifest leaves out.
+        named: the id that its text names, empty when that is unclear; None when it is no pack.
         faults: why what stands in it now is not offered.
         missing: it was not there at the last look; at the next one it is forgotten.
     """
@@ -84,9 +88,14 @@ class _File:
     digest: str = ""
     pack: Pack | None = None
     manifest: Manifest | None = None
-    looks: bool = False
+    named: str | None = None
     faults: tuple[PackFault, ...] = ()
     missing: bool = False
+
+    @property
+    def unlisted(self) -> bool:
+        """Whether it lies below a manifest that leaves it out."""
+        return self.role == "unlisted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,16 +255,14 @@ def _read(
         except InvalidPack as error:
             last = None if before is None else before.manifest
             return replace(fresh, manifest=last, faults=error.faults)
-    looks = _looks_like_a_pack(data, path)
-    if fresh.role == "unlisted":
-        return replace(fresh, looks=looks)
-    if not looks and fresh.role == "loose":
+    fresh = replace(fresh, named=_named(data, path))
+    if fresh.named is None and fresh.role != "listed":
         return replace(fresh, pack=held, faults=() if held is None else (_no_pack(shown),))
     try:
         return replace(fresh, pack=read(data, shown))
     except InvalidPack as error:
-        if fresh.role == "loose" and held is None and _is_other_json(data, path):
-            return fresh
+        if fresh.role != "listed" and held is None and _is_other_json(data, path):
+            return replace(fresh, named=None)
         return replace(fresh, pack=held, faults=error.faults)
 
 
@@ -265,10 +272,12 @@ def _no_pack(shown: str) -> PackFault:
     )
 
 
-def _looks_like_a_pack(data: bytes, path: str) -> bool:
+def _named(data: bytes, path: str) -> str | None:
+    """The id that a pack's text names, empty when that is unclear; None when it is no pack."""
     head = data[: 4 * _HEAD].decode("utf-8-sig", errors="replace")[:_HEAD]
     key = _JSON_KEY if path.lower().endswith(".json") else _YAML_KEY
-    return key.search(head.replace("\r\n", "\n").replace("\r", "\n")) is not None
+    found = key.search(head.replace("\r\n", "\n").replace("\r", "\n"))
+    return None if found is None else found[1] or ""
 
 
 def _is_other_json(data: bytes, path: str) -> bool:
@@ -286,24 +295,112 @@ def _offers(shelf: Shelf, before: tuple[Offer, ...]) -> Shelf:
     """The shelf with what its files offer; `before` is what it offered until now."""
     offers: list[Offer] = []
     notes: list[str] = []
-    faults = [fault for file in shelf.files.values() for fault in file.faults]
-    digests = {file.digest for file in shelf.files.values() if file.role == "listed"}
+    manifests = {
+        _folder(path): file.manifest
+        for path, file in shelf.files.items()
+        if file.role == "manifest"
+    }
+    faults = [fault for file in shelf.files.values() if not file.unlisted for fault in file.faults]
+    for below, manifest in manifests.items():
+        for listed in () if manifest is None else manifest.packs:
+            for version in listed.versions:
+                offer = _listed_offer(shelf, below, listed, version, before, faults)
+                if offer is not None:
+                    offers.append(offer)
     for path, file in shelf.files.items():
-        if file.manifest is not None:
-            for listed in file.manifest.packs:
-                for version in listed.versions:
-                    offer = _listed_offer(shelf, _folder(path), listed, version, before, faults)
-                    if offer is not None:
-                        offers.append(offer)
-        elif file.role == "loose" and file.pack is not None:
-            pack = file.pack
-            models = models_of(pack)
-            offers.append(Offer(pack.id, pack.version, "available", models, "", path, pack))
-        elif file.role == "unlisted" and file.looks and file.digest not in digests:
-            notes.append(
-                f"{shown_path(shelf.opened, path)}: not served, its {MANIFEST} does not list it"
-            )
+        if file.role == "loose" and file.pack is not None:
+            offers.append(_loose_offer(path, file.pack))
+        elif file.unlisted:
+            ruling = _ruling(path, manifests)
+            manifest = None if ruling is None else manifests[ruling]
+            if ruling is not None and manifest is not None:
+                _unlisted(shelf, path, file, _Ruling(ruling, manifest), offers, faults, notes)
+            else:
+                # The manifest cannot be read; what was served before it came stays.
+                offers += [one for one in before if one.file == path and one.listed is None]
     return replace(shelf, offers=tuple(offers), faults=tuple(faults), notes=tuple(notes))
+
+
+def _loose_offer(path: str, pack: Pack, *, working: bool = False) -> Offer:
+    return Offer(
+        pack.id, pack.version, "available", models_of(pack), "", path, pack, working=working
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Ruling:
+    """A manifest and its folder; it rules the ids that it lists."""
+
+    below: str
+    manifest: Manifest
+
+    def lists(self, pack_id: str) -> bool:
+        return any(pack.id == pack_id for pack in self.manifest.packs)
+
+    def version(self, pack: Pack) -> ListedVersion | None:
+        return next(
+            (
+                version
+                for listed in self.manifest.packs
+                if listed.id == pack.id
+                for version in listed.versions
+                if version.version == pack.version
+            ),
+            None,
+        )
+
+
+def _unlisted(
+    shelf: Shelf,
+    path: str,
+    file: _File,
+    ruling: _Ruling,
+    offers: list[Offer],
+    faults: list[PackFault],
+    notes: list[str],
+) -> None:
+    """What comes of a file that the manifest above it does not list: an offer, a fault or a note."""
+    shown = shown_path(shelf.opened, path)
+    pack = file.pack
+    named = pack.id if pack is not None else file.named
+    if named is None or not ruling.lists(named):
+        # As without a manifest.
+        faults.extend(file.faults)
+        offers.extend([] if pack is None else [_loose_offer(path, pack)])
+        return
+    # Of a published pack: what its author works on must not stand in the way of what is published.
+    notes.extend(f"not served: {fault}" for fault in file.faults)
+    if pack is None:
+        return
+    version = ruling.version(pack)
+    if version is None:
+        rival = _rival(pack, offers)
+        if rival is None:
+            offers.append(_loose_offer(path, pack, working=True))
+        elif rival.pack is not None and rival.pack.digest != pack.digest:
+            other = shown_path(shelf.opened, rival.file)
+            notes.append(f"{shown}: not served, {other} is {pack.id} {pack.version} too")
+        return
+    published = shelf.files.get(f"{ruling.below}{version.file}")
+    command = f"spinf-serve packs publish {shown}"
+    if version.status == "coming_soon":
+        notes.append(
+            f"{shown}: not served, {pack.id} {pack.version} is announced as coming soon; publish it "
+            f"with `{command}`"
+        )
+    elif published is None or published.digest != pack.digest:
+        notes.append(
+            f"{shown}: not served, it differs from the published {pack.id} {pack.version} "
+            f"({shown_path(shelf.opened, ruling.below + version.file)}), which never changes: write "
+            f"a higher version into the file, or publish it with `{command} --bump patch`"
+        )
+
+
+def _rival(pack: Pack, offers: list[Offer]) -> Offer | None:
+    for one in offers:
+        if one.working and (one.id, one.version) == (pack.id, pack.version):
+            return one
+    return None
 
 
 def _listed_offer(

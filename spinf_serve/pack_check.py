@@ -82,9 +82,13 @@ def _folder(path: Path) -> tuple[list[tuple[Path, Pack]], Sequence[PackFault]]:
     shelf = read_shelf(Opened(path.resolve(), f"local:{path}", str(path), False), read_pack)
     found = [(path / offer.file, offer.pack) for offer in shelf.offers if offer.pack is not None]
     faults = list(shelf.faults)
-    # Working files, of which a listing offers published copies only.
+    # Working files of listed versions, of which the listing offers published copies only.
+    offered = {offer.file for offer in shelf.offers} | {
+        name for name, file in shelf.files.items() if not file.unlisted
+    }
+    told = {fault.file for fault in faults}
     for name, file in shelf.files.items():
-        if file.role == "unlisted" and file.looks:
+        if name not in offered and file.named is not None and shelf.file(name) not in told:
             more, wrong = _file(path / name)
             found += more
             faults += wrong

@@ -10,6 +10,7 @@ import pytest
 from spinf_serve.packs.catalogue import load_catalogue, official_folder
 from spinf_serve.packs.errors import Refused, Unusable
 from spinf_serve.packs.loader import read_pack
+from spinf_serve.packs.publish import publish
 from spinf_serve.packs.sources import Access
 from tests.support.github_stand_in import COMMIT, Repository, archive, github_stand_in
 from tests.support.pack_files import folder_of, json_pack, yaml_pack
@@ -174,6 +175,33 @@ def test_the_default_version_is_the_first_available_one_of_the_listing(loading, 
         assert (raised.value.code, raised.value.param) == (code, "version")
 
 
+def test_what_an_author_works_on_is_a_further_version_and_never_the_default(loading, tmp_path):
+    files = {"work.yaml": yaml_pack(version="9.0.0"), "other.yaml": yaml_pack("demo/other")}
+    text = listed(OLD, NOW)
+    folder = folder_of(tmp_path / "p", {"prompt-packs.json": text, **FILES, **files})
+    catalogue = loading(folder)
+    entry = catalogue.entry("demo/mood")
+    assert [one.version for one in entry.versions] == ["2.0.0", "1.0.0", "9.0.0"]
+    assert entry.version == "1.0.0"
+    assert catalogue.get("demo/mood", "9.0.0").version == "9.0.0"
+    assert catalogue.get("demo/other").version == "1.0.0"
+    write(folder / "prompt-packs.json", listed(OLD))
+    entry = catalogue.refreshed(loading.said.append).entry("demo/mood")
+    assert (entry.status, entry.version) == ("deprecated", None)
+
+
+def test_publishing_one_pack_of_a_folder_leaves_the_others_served(loading, tmp_path):
+    folder = packs(tmp_path / "p", "demo/a", "demo/b")
+    catalogue = loading(folder)
+    publish(folder / "demo-a.yaml", read=read_pack)
+    lines: list[str] = []
+    catalogue = catalogue.refreshed(lines.append)
+    assert [entry.id for entry in catalogue.entries] == ["demo/a", "demo/b"]
+    assert (lines, catalogue.faults) == ([], ())
+    listing = json.loads((folder / "prompt-packs.json").read_text())
+    assert [one["id"] for one in listing["packs"]] == ["demo/a"]
+
+
 @pytest.mark.parametrize(
     ("versions", "status", "words"),
     [
@@ -182,7 +210,8 @@ def test_the_default_version_is_the_first_available_one_of_the_listing(loading, 
     ],
 )
 def test_a_pack_without_an_available_version(loading, tmp_path, versions, status, words):
-    files = {"prompt-packs.json": listed(*versions), "2.yaml": FILES["2.yaml"]}
+    files = {"prompt-packs.json": listed(*versions)}
+    files |= {"2.yaml": FILES["2.yaml"]} if OLD in versions else {}
     catalogue = loading(folder_of(tmp_path / "p", files))
     entry = catalogue.entry("demo/mood")
     assert (entry.status, entry.version) == (status, None)

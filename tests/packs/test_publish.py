@@ -18,13 +18,17 @@ def folder(tmp_path):
 
 
 def served(folder):
-    """`version` -> file of what a start would serve, with every check of the listing."""
+    """`version` -> file of the listed versions that a start would serve, with every check."""
     catalogue = load_catalogue(
         [str(folder)], official=None, access=Access(folder), say=lambda line: None, read=read_pack
     )
+    listed = [one["version"] for pack in listing(folder)["packs"] for one in pack["versions"]]
+    entry = catalogue.entries[0]
+    assert entry.version == listed[0]
     return {
         one.version: one.file.relative_to(folder.resolve()).as_posix()
-        for one in catalogue.entries[0].versions
+        for one in entry.versions
+        if one.version in listed
     }
 
 

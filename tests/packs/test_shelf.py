@@ -164,9 +164,63 @@ def test_a_manifest_rules_its_folder(tmp_path):
     assert by_version["3.0.0"].pack is None
     assert (by_version["0.9.0"].status, by_version["0.9.0"].note) == ("deprecated", "old")
     # The working file is what was published; the other one is not, and nobody serves it.
-    assert shelf.notes == (
-        "here/ruled/draft.yaml: not served, its prompt-packs.json does not list it",
+    (note,) = shelf.notes
+    assert note.startswith("here/ruled/draft.yaml: not served, it differs from the published demo/")
+    assert note.endswith("`spinf-serve packs publish here/ruled/draft.yaml --bump patch`")
+
+
+PUBLISHED = {
+    "prompt-packs.json": manifest([{"version": "1.0.0", "file": "versions/1.0.0.yaml"}]),
+    "versions/1.0.0.yaml": yaml_pack(),
+}
+
+
+def test_a_manifest_rules_the_ids_that_it_lists_and_no_others(tmp_path):
+    folder = folder_of(
+        tmp_path,
+        PUBLISHED
+        | {
+            "mood.yaml": yaml_pack(version="1.1.0"),
+            "other.yaml": yaml_pack("demo/other"),
+            "fit.json": json.dumps({"pack": "demo/mood", "pack_id": "demo/mood", "rows": 10}),
+            "fit2.json": json.dumps({"pack_id": "demo/mood"}),
+        },
     )
+    shelf = shelf_of(folder)
+    assert (shelf.faults, shelf.notes) == ((), ())
+    assert offered(shelf) == {
+        "demo/mood@1.0.0": "versions/1.0.0.yaml",
+        "demo/mood@1.1.0": "mood.yaml",
+        "demo/other@1.0.0": "other.yaml",
+    }
+    assert [offer.version for offer in shelf.offers if offer.working] == ["1.1.0"]
+
+
+def test_a_broken_file_beside_a_manifest_is_a_note_when_its_pack_is_published(tmp_path):
+    files = {"mood.yaml": yaml_pack() + "optins: 1\n", "b.yaml": yaml_pack("demo/b") + "c: 1\n"}
+    shelf = shelf_of(folder_of(tmp_path, PUBLISHED | files))
+    assert [fault.file for fault in shelf.faults] == ["here/b.yaml"]
+    (note,) = shelf.notes
+    assert note.startswith("not served: here/mood.yaml:")
+    assert list(offered(shelf)) == ["demo/mood@1.0.0"]
+
+
+def test_two_working_files_of_one_version_do_not_stop_what_is_published(tmp_path):
+    twice = {"a.yaml": yaml_pack(version="2.0.0"), "b.yaml": yaml_pack(version="2.0.0")}
+    folder = folder_of(tmp_path, PUBLISHED | twice)
+    assert shelf_of(folder).notes == ()
+    write(folder / "b.yaml", yaml_pack(version="2.0.0", question="Glad?"))
+    shelf = shelf_of(folder)
+    assert shelf.notes == ("here/b.yaml: not served, here/a.yaml is demo/mood 2.0.0 too",)
+    assert offered(shelf)["demo/mood@2.0.0"] == "a.yaml"
+
+
+def test_a_version_that_is_announced_is_not_served_from_its_working_file(tmp_path):
+    soon = {"version": "2.0.0", "file": "2.yaml", "status": "coming_soon"}
+    files = {"prompt-packs.json": manifest([soon]), "mood.yaml": yaml_pack(version="2.0.0")}
+    shelf = shelf_of(folder_of(tmp_path, files))
+    assert shelf.offers[0].pack is None
+    assert "announced as coming soon; publish it" in shelf.notes[0]
 
 
 @pytest.mark.parametrize(

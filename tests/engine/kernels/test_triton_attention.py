@@ -4,6 +4,7 @@ import functools
 import random
 import zlib
 
+import numpy as np
 import pytest
 import torch
 
@@ -61,24 +62,16 @@ def _assert_definition(plan, rows, window, tiles, scale):
     assert_no_worse(found.cpu(), plain, exact)
 
 
-@pytest.mark.parametrize(
-    ("heads", "window"),
-    (
-        ((2, 1, 32), None),
-        ((2, 1, 32), 1),
-        ((2, 1, 32), 8),
-        ((2, 1, 32), 33),
-        ((2, 1, 32), 70),
-        ((2, 1, 32), 1000),
-        ((4, 2, 16), None),
-        ((3, 1, 64), 70),
-        ((2, 2, 24), 70),
-        ((16, 1, 16), None),
-    ),
-)
-def test_it_is_what_the_mask_says(heads, window):
+@pytest.mark.parametrize("window", (None, 1, 8, 70, 1000))
+def test_it_is_what_the_mask_says(window):
     plan = make_pass(*_parts((0, 1, 63, 64, 65, 129), paths=3))
-    _assert_definition(plan, _rows(plan, heads), window, TILES, SCALE)
+    _assert_definition(plan, _rows(plan, (2, 1, 32)), window, TILES, SCALE)
+
+
+@pytest.mark.parametrize("heads", ((4, 2, 16), (3, 1, 64), (2, 2, 24), (16, 1, 16)))
+def test_groups_and_sizes_of_heads_are_what_the_mask_says(heads):
+    plan = make_pass(*_parts((65, 0), paths=3, longest=20))
+    _assert_definition(plan, _rows(plan, heads), 33, TILES, SCALE)
 
 
 @pytest.mark.parametrize("heads", ((3, 1, 64), (2, 1, 128), (2, 1, 256), (2, 1, 512)))
@@ -110,6 +103,23 @@ def test_a_pass_of_trunk_rows_alone_and_one_of_a_single_token():
 
 # Bits. Each row has a name, which is what its result may depend on: its tree, and its trunk offset
 # or its path. The q, k and v of a row follow from its name.
+
+
+@pytest.fixture
+def rows_apart(monkeypatch):
+    """A product whose rows do not depend on one another, as on the card, in the interpreter.
+
+    The library that the interpreter multiplies with gives a row other bits at other places.
+    """
+
+    def matmul(a, b, dtype):
+        out = np.zeros((len(a), b.shape[1]), dtype)
+        for column, row in zip(a.T, b, strict=True):
+            out += column[:, None] * row
+        return out
+
+    if DEVICE.type == "cpu":
+        monkeypatch.setattr(np, "matmul", matmul)
 
 
 def _names(plan, parts):
@@ -148,7 +158,13 @@ def _assert_same(found, crowd):
     assert not moved
 
 
-WINDOWS = pytest.mark.parametrize("window", (None, 8, 70))
+def bits(test):
+    """A test of equal bits, at each of some windows."""
+    test = pytest.mark.usefixtures("rows_apart")(test)
+    return pytest.mark.parametrize("window", (None, 8, 70))(test)
+
+
+
 TRUNKS = (0, 1, 63, 64, 65, 129, 200)
 
 
@@ -157,14 +173,14 @@ def _crowd(window):
     return _run(_parts(TRUNKS), window)
 
 
-@WINDOWS
+@bits
 def test_a_question_alone_has_the_same_bits(window):
     for part in _parts(TRUNKS):
         alone = Part(part.trunk, [part.paths[part.key % 4]], key=part.key)
         _assert_same(_run([alone], window), _crowd(window))
 
 
-@WINDOWS
+@bits
 def test_order_and_neighbours_move_no_bits(window):
     parts = _parts(TRUNKS)[::-1]
     fewer = [Part(p.trunk, p.paths[1:], key=p.key) for p in parts if p.key != 3]
@@ -173,7 +189,7 @@ def test_order_and_neighbours_move_no_bits(window):
     _assert_same({n: x for n, x in found.items() if n[0] != 99}, _crowd(window))
 
 
-@WINDOWS
+@bits
 def test_read_rows_alone_have_the_same_bits(window):
     parts = [Part(p.trunk, p.paths, key=p.key) for p in _parts(TRUNKS)]
     found = _run(parts, window, reads=True)
@@ -181,7 +197,7 @@ def test_read_rows_alone_have_the_same_bits(window):
     _assert_same(found, _crowd(window))
 
 
-@WINDOWS
+@bits
 @pytest.mark.parametrize("cuts", ((0, 64, 200), (0, 128, 192, 200), (0, 200)))
 def test_a_trunk_over_several_passes_has_the_same_bits(cuts, window):
     """The last of its questions are asked in passes of their own, beside another tree."""
@@ -200,6 +216,7 @@ def test_a_trunk_over_several_passes_has_the_same_bits(cuts, window):
         _assert_same(run([other, later]), _crowd(window))
 
 
+@pytest.mark.usefixtures("rows_apart")
 def test_a_ring_wraps_without_moving_a_bit():
     window = 70
     part = Part([1] * 450, [[3, 4, 5], [6]], key=9)
@@ -215,21 +232,19 @@ def test_a_ring_wraps_without_moving_a_bit():
     _assert_same(_run([later], window, rooms=rooms.taken, pool=pool), whole)
 
 
-# What is not finite. The interpreter's arithmetic warns of it.
-SICK = pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
-
-
-@SICK
+# The interpreter's arithmetic warns of what is not a number.
+@pytest.mark.filterwarnings("ignore:(invalid value|All-NaN):RuntimeWarning")
+@pytest.mark.usefixtures("rows_apart")
 @pytest.mark.parametrize("window", (None, 8))
 @pytest.mark.parametrize("which", ("q", "k", "v"))
 def test_a_nan_reaches_the_rows_that_see_it_alone(which, window):
     plan = make_pass(
-        Part([1] * 70, [[1, 2, 3], [1, 2, 4, 5, 6], [1, 9]]), Part([], [[1, 2], [3]], key=1)
+        Part([1] * 40, [[1, 2, 3], [1, 2, 4, 5, 6], [1, 9]]), Part([], [[1, 2], [3]], key=1)
     )
     sees = reference.visible(plan, window)
     rows = _rows(plan, (2, 1, 32))
     clean = _attend(plan, *rows, window)
-    for sick in (3, 40, 69, 71, 74, len(plan.tokens) - 3):
+    for sick in (3, 39, 41, len(plan.tokens) - 3):
         q, k, v = (x.clone() for x in rows)
         (q, k, v)["qkv".index(which)][sick, 0, 5] = torch.nan
         kernel.confine_nan(k, v)

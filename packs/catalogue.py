@@ -122,11 +122,15 @@ class Catalogue:
             "version",
         )
 
-    def refreshed(self, say: Say) -> "Catalogue":
+    def refreshed(self, warn: Say, tell: Say) -> "Catalogue":
         """The catalogue after another look at the folders on this machine, itself if nothing changed.
 
         Reads only files that changed. A file that is not valid leaves its pack as it was and stands
         in `faults`. When the sources contradict each other now, all packs stay as they were.
+
+        Args:
+            warn: is told what is not served as it stands now, a line each.
+            tell: is told what was taken up, and which faults are gone.
         """
         shelves = tuple(
             look_again(shelf, self.read) if shelf.opened.watched else shelf
@@ -141,9 +145,11 @@ class Catalogue:
         entries = self.entries if combined.all_conflicts else combined.entries
         for line in faults:
             if line not in self.faults:
-                say(f"{line}; the last valid packs stay served")
-        for line in (*_new_notes(self.shelves, shelves), *_changes(self.entries, entries)):
-            say(line)
+                warn(f"{line}; the last valid packs stay served")
+        for line in _new_notes(self.shelves, shelves):
+            warn(line)
+        for line in (*_mended(self.shelves, shelves), *_changes(self.entries, entries)):
+            tell(line)
         return replace(self, entries=entries, faults=faults, shelves=shelves)
 
 
@@ -366,6 +372,15 @@ def _fault_lines(shelves: Sequence[Shelf]) -> tuple[str, ...]:
 def _new_notes(before: Sequence[Shelf], after: Sequence[Shelf]) -> list[str]:
     known = {line for shelf in before for line in shelf.notes}
     return [line for shelf in after for line in shelf.notes if line not in known]
+
+
+def _mended(before: Sequence[Shelf], after: Sequence[Shelf]) -> list[str]:
+    """The files that had faults and have none now, a line each."""
+    old, new = (
+        dict.fromkeys(fault.file for shelf in shelves for fault in shelf.faults)
+        for shelves in (before, after)
+    )
+    return [f"{file}: has no fault any more" for file in old if file not in new]
 
 
 def _changes(before: Sequence[Entry], after: Sequence[Entry]) -> list[str]:

@@ -54,7 +54,7 @@ class ServedPacks:
 
     def refresh(self) -> None:
         """Takes up changed files; an invalid one leaves its old version serving, and is told."""
-        catalogue = self.catalogue.refreshed(logger.warning)
+        catalogue = self.catalogue.refreshed(logger.warning, logger.info)
         if catalogue is not self.catalogue:
             self.catalogue = catalogue
             self._fits = {}

@@ -58,7 +58,7 @@ def test_without_sources_there_is_nothing(loading):
     with pytest.raises(Refused) as raised:
         catalogue.get("demo/a")
     assert (raised.value.code, raised.value.param) == ("unknown_pack", "id")
-    assert catalogue.refreshed(print) is catalogue
+    assert catalogue.refreshed(print, print) is catalogue
 
 
 def test_official_packs_come_first_then_the_sources_in_their_order(loading, tmp_path):
@@ -186,7 +186,7 @@ def test_what_an_author_works_on_is_a_further_version_and_never_the_default(load
     assert catalogue.get("demo/mood", "9.0.0").version == "9.0.0"
     assert catalogue.get("demo/other").version == "1.0.0"
     write(folder / "prompt-packs.json", listed(OLD))
-    entry = catalogue.refreshed(loading.said.append).entry("demo/mood")
+    entry = catalogue.refreshed(loading.said.append, loading.said.append).entry("demo/mood")
     assert (entry.status, entry.version) == ("deprecated", None)
 
 
@@ -195,7 +195,7 @@ def test_publishing_one_pack_of_a_folder_leaves_the_others_served(loading, tmp_p
     catalogue = loading(folder)
     publish(folder / "demo-a.yaml", read=read_pack)
     lines: list[str] = []
-    catalogue = catalogue.refreshed(lines.append)
+    catalogue = catalogue.refreshed(lines.append, lines.append)
     assert [entry.id for entry in catalogue.entries] == ["demo/a", "demo/b"]
     assert (lines, catalogue.faults) == ([], ())
     listing = json.loads((folder / "prompt-packs.json").read_text())
@@ -264,7 +264,7 @@ def test_a_repository_is_a_source(loading, tmp_path):
     for shelf in catalogue.shelves:
         for path in shelf.opened.folder.iterdir():
             path.unlink()
-    assert catalogue.refreshed(print) is catalogue
+    assert catalogue.refreshed(print, print) is catalogue
 
 
 def test_the_official_folder_is_inside_the_package(loading):
@@ -281,7 +281,7 @@ def test_a_refresh_tells_what_changed_and_leaves_the_old_catalogue_alone(loading
     write(folder / "c.yaml", yaml_pack("demo/c"))
     (folder / "demo-b.yaml").unlink()
     said: list[str] = []
-    second = first.refreshed(said.append).refreshed(said.append)
+    second = first.refreshed(said.append, said.append).refreshed(said.append, said.append)
     assert sorted(said) == [
         "pack demo/a@1.0.0: its file changed, the new one is served",
         "pack demo/b@1.0.0: no longer served",
@@ -296,18 +296,25 @@ def test_a_bad_change_is_said_once_and_leaves_what_was_served(loading, tmp_path)
     folder = packs(tmp_path / "p", "demo/a")
     first = loading(folder)
     write(folder / "demo-a.yaml", yaml_pack("demo/a") + "strange: 1\n")
-    said: list[str] = []
-    second = first.refreshed(said.append)
+    warned: list[str] = []
+    told: list[str] = []
+    second = first.refreshed(warned.append, told.append)
     assert second.entries == first.entries
     assert len(second.faults) == 1 and "demo-a.yaml:13" in second.faults[0]
-    assert said == [f"{second.faults[0]}; the last valid packs stay served"]
+    assert warned == [f"{second.faults[0]}; the last valid packs stay served"]
     write(folder / "c.yaml", yaml_pack("demo/c"))
-    second = second.refreshed(said.append)
+    second = second.refreshed(warned.append, told.append)
     assert len(second.faults) == 1
-    assert said[1:] == ["pack demo/c@1.0.0: now served"]
+    assert told == ["pack demo/c@1.0.0: now served"]
     write(folder / "demo-a.yaml", yaml_pack("demo/a", "1.0.1"))
-    third = second.refreshed(said.append)
+    third = second.refreshed(warned.append, told.append)
     assert (third.faults, third.get("demo/a").version) == ((), "1.0.1")
+    assert told[1:] == [
+        f"{folder}/demo-a.yaml: has no fault any more",
+        "pack demo/a@1.0.0: no longer served",
+        "pack demo/a@1.0.1: now served",
+    ]
+    assert len(warned) == 1
 
 
 def test_sources_that_come_to_contradict_each_other_stay_as_they_were(loading, tmp_path):
@@ -316,11 +323,11 @@ def test_sources_that_come_to_contradict_each_other_stay_as_they_were(loading, t
     write(two / "c.yaml", yaml_pack("demo/a", "2.0.0"))
     write(two / "demo-b.yaml", yaml_pack("demo/b", "2.0.0"))
     said: list[str] = []
-    second = first.refreshed(said.append)
+    second = first.refreshed(said.append, said.append)
     assert second.entries == first.entries
     assert "demo/a comes from" in second.faults[0] and "demo/a comes from" in said[0]
     write(two / "c.yaml", yaml_pack("demo/c"))
-    third = second.refreshed(said.append)
+    third = second.refreshed(said.append, said.append)
     assert third.faults == ()
     assert [one.version for entry in third.entries for one in entry.versions] == [
         "1.0.0",
@@ -344,7 +351,7 @@ def test_readers_never_see_half_a_change(loading, tmp_path):
     for number in range(1, 6):
         for name in ("a", "b"):
             write(folder / f"demo-{name}.yaml", yaml_pack(f"demo/{name}", f"{number}.0.0"))
-        state["now"] = state["now"].refreshed(lambda line: None)
+        state["now"] = state["now"].refreshed(lambda line: None, lambda line: None)
     stop.set()
     thread.join()
     assert all(one == other for one, other in seen)

@@ -125,6 +125,7 @@ def test_a_file_that_changes_is_served_without_a_restart(server, folder):
 
 
 def test_an_invalid_file_leaves_the_old_one_and_is_told_until_it_is_mended(server, folder, caplog):
+    caplog.set_level("INFO")
     [file] = folder.iterdir()
     assert "packs" not in server.http.get("/readyz").json()
     file.write_text(json.dumps(fitted(version="0.2.0"))[:-1])
@@ -139,6 +140,10 @@ def test_an_invalid_file_leaves_the_old_one_and_is_told_until_it_is_mended(serve
     wait_for(server, lambda found: not found["faults"])
     assert "packs" not in server.http.get("/readyz").json()
     assert server.score(body()).json()["results"][0]["packs"][0]["version"] == "0.3.0"
+    levels = {record.message: record.levelname for record in caplog.records}
+    assert levels[f"{fault}; the last valid packs stay served"] == "WARNING"
+    assert levels["pack demo/support@0.3.0: now served"] == "INFO"
+    assert any("has no fault any more" in message for message in levels)
 
 
 def test_a_file_that_comes_is_served_and_one_that_goes_is_not(server, folder):

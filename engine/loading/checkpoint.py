@@ -56,33 +56,48 @@ class FileCheckpoint:
         """Every tensor name in the checkpoint."""
         return frozenset(self._tensors)
 
+    def order(self) -> tuple[str, ...]:
+        """Every tensor name, file by file, in the order in which their bytes lie there."""
+        return tuple(
+            sorted(
+                self._tensors,
+                key=lambda name: (self._tensors[name].path, self._tensors[name].entry.start, name),
+            )
+        )
+
+    def stored(self, name: str) -> StoredTensor:
+        """Where a tensor lies. Raises `Unusable` when the checkpoint lacks it."""
+        try:
+            return self._tensors[name]
+        except KeyError:
+            raise Unusable(f"{self._where}: the tensor {name} is missing") from None
+
     def shape(self, name: str) -> tuple[int, ...]:
         """Shape of a tensor. Raises `Unusable` when the checkpoint lacks it."""
-        return self._stored(name).entry.shape
+        return self.stored(name).entry.shape
 
     def read_into(self, name: str, out: torch.Tensor) -> None:
         """Fill `out` (any float dtype, the tensor's shape) with the tensor's values.
 
         Raises `Unusable` naming the tensor, what was found and what was expected.
         """
-        stored = self._stored(name)
-        if tuple(out.shape) != stored.entry.shape:
-            raise Unusable(
-                f"{self._where}: the tensor {name} has the shape {stored.entry.shape}, "
-                f"expected {tuple(out.shape)}"
-            )
+        stored = self.stored(name)
+        check_shape(stored, name, out)
         plain = out.is_contiguous() and out.device.type == "cpu"
         target = out if plain else torch.empty(out.shape, dtype=out.dtype)
-        with _opened(stored.path) as file:
+        with opened(stored.path) as file:
             _fill(stored, file, target)
         if not plain:
             out.copy_(target)
 
-    def _stored(self, name: str) -> StoredTensor:
-        try:
-            return self._tensors[name]
-        except KeyError:
-            raise Unusable(f"{self._where}: the tensor {name} is missing") from None
+
+def check_shape(stored: StoredTensor, name: str, out: torch.Tensor) -> None:
+    """Raises `Unusable` unless `out` has the shape of the tensor that is to be read into it."""
+    if tuple(out.shape) != stored.entry.shape:
+        raise Unusable(
+            f"{stored.path}: the tensor {name} has the shape {stored.entry.shape}, "
+            f"expected {tuple(out.shape)}"
+        )
 
 
 def read_tensor(path: Path, entry: TensorEntry, out: torch.Tensor) -> None:
@@ -91,11 +106,12 @@ def read_tensor(path: Path, entry: TensorEntry, out: torch.Tensor) -> None:
     Raises `Unusable` when the file has become shorter than its table says, or when the tensor's
     type is not supported.
     """
-    with _opened(path) as file:
-        _read(file, entry, 0, out)
+    with opened(path) as file:
+        read_values(file, entry, 0, out)
 
 
-def _opened(path: Path) -> io.FileIO:
+def opened(path: Path) -> io.FileIO:
+    """A file to read weights from. Raises `Unusable` when it cannot be opened."""
     try:
         return open(path, "rb", buffering=0)
     except OSError as error:
@@ -108,10 +124,10 @@ def _fill(stored: StoredTensor, file: io.FileIO, target: torch.Tensor) -> None:
         _fill_heads(stored, file, target)
     elif stored.shift:
         values = torch.empty(stored.entry.shape)
-        _read(file, stored.entry, 0, values)
+        read_values(file, stored.entry, 0, values)
         target.copy_(values.add_(stored.shift))
     else:
-        _read(file, stored.entry, 0, target)
+        read_values(file, stored.entry, 0, target)
 
 
 def _fill_heads(stored: StoredTensor, file: io.FileIO, target: torch.Tensor) -> None:
@@ -120,19 +136,33 @@ def _fill_heads(stored: StoredTensor, file: io.FileIO, target: torch.Tensor) -> 
     heads = target.view(stored.heads, 2, -1, width)  # [H, 2, D / 2, C]
     rows = torch.empty(heads.shape[2], 2, width)
     for number, head in enumerate(heads):
-        _read(file, stored.entry, number * rows.numel(), rows)
+        read_values(file, stored.entry, number * rows.numel(), rows)
         for half in (0, 1):
             head[half].copy_(rows[:, half])
 
 
-def _read(file: io.FileIO, entry: TensorEntry, first: int, out: torch.Tensor) -> None:
-    """Fill the contiguous `out` with the weights of a tensor from weight `first` on."""
+def read_values(file: io.FileIO, entry: TensorEntry, first: int, out: torch.Tensor) -> None:
+    """Fill the contiguous `out` (any float dtype) with a tensor's weights from weight `first` on.
+
+    `first` is the start of a block of the tensor's type. Raises as `read_tensor`.
+    """
     kind, flat = entry.type, out.view(-1)
     file.seek(entry.start + first // kind.block * kind.size)
     packed = torch.empty(min(_READ, len(flat)) // kind.block * kind.size, dtype=torch.uint8)
     for start in range(0, len(flat), _READ):
         piece = flat[start : start + _READ]
         size = len(piece) // kind.block * kind.size
-        if file.readinto(packed.numpy().data[:size]) != size:
-            raise Unusable(f"{file.name!s}: the file was cut short while {entry.name} was read")
+        _read_bytes(file, entry, packed[:size])
         unpack(kind, entry.name, packed[:size], piece)
+
+
+def read_bytes(file: io.FileIO, entry: TensorEntry, first: int, out: torch.Tensor) -> None:
+    """Fill `out` [n] uint8 with the bytes of a tensor from byte `first` on. Raises `Unusable`."""
+    file.seek(entry.start + first)
+    for start in range(0, len(out), _READ):
+        _read_bytes(file, entry, out[start : start + _READ])
+
+
+def _read_bytes(file: io.FileIO, entry: TensorEntry, out: torch.Tensor) -> None:
+    if file.readinto(out.numpy().data) != len(out):
+        raise Unusable(f"{file.name!s}: the file was cut short while {entry.name} was read")

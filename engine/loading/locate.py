@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from spinf_serve.engine.loading.embedded import embedded_file
-from spinf_serve.engine.loading.manifest import Manifest, names, read_manifests
+from spinf_serve.engine.loading.manifest import UNPINNED, Manifest, names, read_manifests
 from spinf_serve.packs.errors import Unusable
 
 _HUB_NAME: Final = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
@@ -90,7 +90,8 @@ def _of_manifest(manifest: Manifest, *, offline: bool) -> Located:
     source = manifest.source
     if source.repo is None:
         return Located(embedded_file(source), manifest.served.id, source.revision, manifest)
-    found, commit = _hub(source.repo, source.revision, source.file, offline=offline)
+    revision = None if source.revision == UNPINNED else source.revision
+    found, commit = _hub(source.repo, revision, source.file, offline=offline)
     return Located(found, manifest.served.id, commit, manifest)
 
 

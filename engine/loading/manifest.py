@@ -21,9 +21,14 @@ _Kind = TypeVar("_Kind")
 
 _CAPABILITIES: Final = ("score", "extract", "generate")
 _MEDIA: Final = ("image", "audio", "video")
-_FAMILIES: Final = ("llama", "gemma3")
+_FAMILIES: Final = ("llama", "gemma3", "gemma4")
 _LIMITS: Final = tuple(field.name for field in fields(Limits))
+_MAX_TOKENS: Final = "max_tokens"
+_TOKEN_BUDGET: Final = "token_budget"
 _ID: Final = re.compile(r"[a-z0-9][a-z0-9._/-]*")
+
+UNPINNED: Final = "unpinned"
+"""The revision of a hub source whose commit is not settled: the newest one of the repository."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,7 @@ class Source:
         kind: `embedded` is a file inside an installed Python package, `hub` a repository.
         package: name of the package on the package index; embedded only.
         repo: `owner/name`; hub only.
-        revision: version of the package, or commit (40 hex digits) of the repository.
+        revision: version of the package, or commit (40 hex digits) of the repository, or `UNPINNED`.
         file: the GGUF file, or None for a folder of safetensors.
         sha256: of the file; None only together with `file`.
     """
@@ -57,6 +62,9 @@ class Manifest:
         license: SPDX name, or the name of its terms.
         prompt_style: how a content is put before the model; `plain` is the text itself.
         limits: fields of `Limits` that this model sets.
+        max_tokens: longest content with its longest prompt and option, in tokens; None leaves what
+            the checkpoint says.
+        token_budget: rows of one pass on a GPU, or None.
     """
 
     served: ServedModel
@@ -64,6 +72,8 @@ class Manifest:
     license: str
     prompt_style: Literal["plain"]
     limits: Mapping[str, int]
+    max_tokens: int | None = None
+    token_budget: int | None = None
 
 
 def read_manifests() -> tuple[Manifest, ...]:
@@ -107,6 +117,7 @@ def parse_manifest(text: str, where: str) -> Manifest:
         raise Unusable(f"{where}: not valid TOML ({error})") from error
     source = _source(table.table("source"))
     lint = table.table("lint") if table.has("lint") else None
+    limits = _limits(table)
     manifest = Manifest(
         served=ServedModel(
             id=table.matching("id", _ID, "lower-case letters, digits and ._/-"),
@@ -127,8 +138,12 @@ def parse_manifest(text: str, where: str) -> Manifest:
         source=source,
         license=table.text("license"),
         prompt_style=table.one_of("prompt_style", ("plain",)),
-        limits=_limits(table),
+        limits=MappingProxyType({name: limits[name] for name in _LIMITS if name in limits}),
+        max_tokens=limits.get(_MAX_TOKENS),
+        token_budget=limits.get(_TOKEN_BUDGET),
     )
+    if source.revision == UNPINNED and UNPINNED not in manifest.served.note:
+        raise table.wrong("note", f"should say that the revision is {UNPINNED}")
     if lint is not None:
         lint.refuse_the_rest()
     table.refuse_the_rest()
@@ -211,7 +226,10 @@ def _source(table: _Table) -> Source:
     kind: Literal["embedded", "hub"] = table.one_of("kind", ("embedded", "hub"))
     embedded = kind == "embedded"
     version = (re.compile(r"[0-9][0-9A-Za-z.+!-]*"), "a version")
-    commit = (re.compile(r"[0-9a-f]{40}"), "a commit of 40 hex digits")
+    commit = (
+        re.compile(rf"[0-9a-f]{{40}}|{UNPINNED}"),
+        f"a commit of 40 hex digits, or {UNPINNED}",
+    )
     has_file = table.has("file") or embedded
     source = Source(
         kind=kind,
@@ -231,16 +249,16 @@ def _source(table: _Table) -> Source:
 
 def _limits(table: _Table) -> Mapping[str, int]:
     if not table.has("limits"):
-        return MappingProxyType({})
+        return {}
     limits = table.table("limits")
     found = {}
-    for key in _LIMITS:
+    for key in (*_LIMITS, _MAX_TOKENS, _TOKEN_BUDGET):
         if limits.has(key):
             found[key] = limits.value(key, int, "a whole number")
             if found[key] < 1:
                 raise limits.wrong(key, f"should be at least 1, found {found[key]}")
     limits.refuse_the_rest()
-    return MappingProxyType(found)
+    return found
 
 
 def _share(table: _Table | None, key: str) -> float | None:

@@ -1,7 +1,7 @@
 """The door of loading: the name of a model in, everything an engine needs of it out."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -22,6 +22,7 @@ from spinf_serve.engine.loading.locate import Located, locate
 from spinf_serve.engine.loading.weights import checkpoint_from_folder, weight_files
 from spinf_serve.engine.models.served import ServedModel
 from spinf_serve.engine.models.spec import Checkpoint, ModelSpec
+from spinf_serve.engine.quantization.formats import stored_format, without_quantization
 from spinf_serve.engine.text.tokenizer import Tokenizer
 from spinf_serve.packs.errors import Unusable
 
@@ -74,7 +75,7 @@ def _of_gguf(located: Located) -> OpenedModel:
     base = file.values.get("general.name", located.name)
     return OpenedModel(
         served=_served(located, spec, path, str(base)),
-        spec=spec,
+        spec=_within(spec, located),
         checkpoint=checkpoint_from_gguf(file),
         tokenizer=tokenizer,
         digest=lambda: _checked(path, file_digest(path), expected),
@@ -85,17 +86,25 @@ def _of_folder(located: Located) -> OpenedModel:
     folder = located.path
     config = folder / CONFIG
     tokenizer = tokenizer_from_folder(folder)
-    spec = spec_from_config(read_json(config), config, tokenizer.bos_id)
+    values = read_json(config)
+    stored_as = stored_format(values, config)
+    spec = spec_from_config(without_quantization(values), config, tokenizer.bos_id)
     _check_vocabulary(folder, tokenizer, spec)
     beside = (config, folder / TOKENIZER, folder / TOKENIZER_CONFIG)
     files = [*weight_files(folder), *(path for path in beside if path.is_file())]
     return OpenedModel(
         served=_served(located, spec, config, located.name),
-        spec=spec,
-        checkpoint=checkpoint_from_folder(folder, tied=spec.tied),
+        spec=_within(spec, located),
+        checkpoint=checkpoint_from_folder(folder, tied=spec.tied, stored_as=stored_as),
         tokenizer=tokenizer,
         digest=lambda: folder_digest(files),
     )
+
+
+def _within(spec: ModelSpec, located: Located) -> ModelSpec:
+    """The spec with no longer sequences than the manifest allows."""
+    most = None if located.manifest is None else located.manifest.max_tokens
+    return spec if most is None else replace(spec, context=min(spec.context, most))
 
 
 def _check_vocabulary(where: Path, tokenizer: Tokenizer, spec: ModelSpec) -> None:
@@ -116,9 +125,14 @@ def _checked(path: Path, digest: str, expected: str | None) -> str:
 
 
 def _served(located: Located, spec: ModelSpec, dated: Path, base: str) -> ServedModel:
-    """What the manifest says, or what can be said without one; `dated` is a file of the model."""
+    """What the manifest says, or what can be said without one; `dated` is a file of the model.
+
+    Whatever is served answers to the names that clients ask for when nobody told them another.
+    """
     if located.manifest is not None:
-        return located.manifest.served
+        served = located.manifest.served
+        every = dict.fromkeys((*served.aliases, *CLIENT_ALIASES))
+        return replace(served, aliases=tuple(every), revision=located.revision)
     changed = datetime.fromtimestamp(dated.stat().st_mtime, UTC)
     return ServedModel(
         id=located.name,

@@ -14,15 +14,23 @@ from typing import Final
 from spinf_serve.engine.loading.checkpoint import FileCheckpoint, StoredTensor
 from spinf_serve.engine.loading.gguf import TensorEntry, TensorType
 from spinf_serve.engine.loading.json_files import read_json
+from spinf_serve.engine.loading.quantized import FLOATS, QuantizedCheckpoint, quantized_checkpoint
+from spinf_serve.engine.quantization.formats import StoredFormat
 from spinf_serve.packs.errors import Unusable
 
 SINGLE: Final = "model.safetensors"
 INDEX: Final = "model.safetensors.index.json"
 
+# Bytes of each type of the format; which are read depends on what a tensor is for.
 _TYPES: Final = {
-    "F32": TensorType("F32", 1, 4),
-    "F16": TensorType("F16", 1, 2),
-    "BF16": TensorType("BF16", 1, 2),
+    name: TensorType(name, 1, size)
+    for size, names in (
+        (1, ("BOOL", "U8", "I8", "F8_E4M3", "F8_E5M2", "F8_E8M0")),
+        (2, ("U16", "I16", "F16", "BF16")),
+        (4, ("U32", "I32", "F32")),
+        (8, ("U64", "I64", "F64")),
+    )
+    for name in names
 }
 # A header is JSON; one longer than this is a broken file.
 _LONGEST_HEADER: Final = 100_000_000
@@ -36,6 +44,10 @@ _OTHER_PARTS: Final = (
     "multi_modal_projector.",
     "model.vision_tower.",
     "model.multi_modal_projector.",
+    "model.vision_embedder.",
+    "model.audio_tower.",
+    "model.embed_vision.",
+    "model.embed_audio.",
 )
 
 
@@ -63,12 +75,15 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
     return tuple(folder / name for name in names)
 
 
-def checkpoint_from_folder(folder: Path, *, tied: bool) -> FileCheckpoint:
+def checkpoint_from_folder(
+    folder: Path, *, tied: bool, stored_as: StoredFormat | None = None
+) -> FileCheckpoint | QuantizedCheckpoint:
     """The weights in a folder of safetensors.
 
     Args:
         folder: with `model.safetensors`, or an index and its files.
         tied: the head is the embedding table; a copy of it in the file is not offered.
+        stored_as: how its linear layers are quantised, if they are.
 
     Raises `Unusable` for files that are missing, broken, contradict the index, or hold types that
     are not supported.
@@ -77,7 +92,10 @@ def checkpoint_from_folder(folder: Path, *, tied: bool) -> FileCheckpoint:
     for path in weight_files(folder):
         for entry in _entries(path):
             if entry.name in found:
-                raise Unusable(f"{folder}: two files hold the tensor {entry.name}")
+                files = f"{found[entry.name].path.name} and {path.name}"
+                raise Unusable(
+                    f"{folder}: two files hold the tensor {entry.name}, {files}; fetch them again"
+                )
             found[entry.name] = StoredTensor(path, entry)
     if (folder / INDEX).is_file():
         _compare(folder, found)
@@ -89,7 +107,20 @@ def checkpoint_from_folder(folder: Path, *, tied: bool) -> FileCheckpoint:
         if text_name in tensors:
             raise Unusable(f"{folder}: two tensors both stand for {text_name}")
         tensors[text_name] = stored
+    if stored_as is not None:
+        return quantized_checkpoint(folder, tensors, stored_as)
+    for stored in tensors.values():
+        _check_float(stored)
     return FileCheckpoint(folder, tensors)
+
+
+def _check_float(stored: StoredTensor) -> None:
+    kind = stored.entry.type.name
+    if kind not in FLOATS:
+        raise Unusable(
+            f"{stored.path}: the tensor {stored.entry.name} has the type {kind}, and config.json has "
+            f"no quantization_config that explains it (without one {', '.join(FLOATS)} are read)"
+        )
 
 
 def _text_name(name: str) -> str | None:
@@ -125,7 +156,10 @@ def _compare(folder: Path, found: Mapping[str, StoredTensor]) -> None:
             raise Unusable(f"{folder}: {name} should hold the tensor {tensor} and does not")
     extra = sorted(found.keys() - index.keys())
     if extra:
-        raise Unusable(f"{folder}: {INDEX} does not list {extra[0]} ({len(extra)} such tensors)")
+        raise Unusable(
+            f"{folder}: {INDEX} does not list {extra[0]} of {found[extra[0]].path.name} "
+            f"({len(extra)} such tensors)"
+        )
 
 
 def _entries(path: Path) -> list[TensorEntry]:
@@ -137,7 +171,7 @@ def _entries(path: Path) -> list[TensorEntry]:
             length = struct.unpack("<Q", head)[0] if len(head) == 8 else 0
             if not 0 < length <= min(size - 8, _LONGEST_HEADER):
                 raise Unusable(f"{path}: not a safetensors file, or cut short; fetch it again")
-            header = json.loads(file.read(length))
+            header = json.loads(file.read(length), object_pairs_hook=lambda x: _once(path, x))
     except OSError as error:
         raise Unusable(f"{path}: cannot be read ({error.strerror})") from error
     except ValueError as error:
@@ -145,7 +179,33 @@ def _entries(path: Path) -> list[TensorEntry]:
     if not isinstance(header, dict):
         raise Unusable(f"{path}: not a safetensors file (its header is not an object)")
     header.pop("__metadata__", None)
-    return [_entry(path, name, row, 8 + length, size) for name, row in header.items()]
+    entries = [_entry(path, name, row, 8 + length, size) for name, row in header.items()]
+    _check_gapless(path, entries, 8 + length, size)
+    return entries
+
+
+def _once(path: Path, pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """A JSON object of a header; a name in it twice would hide a tensor."""
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise Unusable(f"{path}: its table lists {name} twice")
+        found[name] = value
+    return found
+
+
+def _check_gapless(path: Path, entries: list[TensorEntry], base: int, file_size: int) -> None:
+    """Tensors follow one another to the end of the file; else two share bytes, or bytes are lost."""
+    at = base
+    for entry in sorted(entries, key=lambda entry: (entry.start, entry.size)):
+        if entry.start != at:
+            what = "overlaps the one before it" if entry.start < at else "comes after a gap"
+            raise Unusable(f"{path}: the tensor {entry.name} {what}; fetch the file again")
+        at += entry.size
+    if at != file_size:
+        raise Unusable(
+            f"{path}: {file_size - at} bytes behind its last tensor; fetch the file again"
+        )
 
 
 def _entry(path: Path, name: str, row: object, base: int, file_size: int) -> TensorEntry:
@@ -160,7 +220,7 @@ def _entry(path: Path, name: str, row: object, base: int, file_size: int) -> Ten
     if kind is None:
         raise Unusable(
             f"{path}: the tensor {name} has the type {dtype}, which is not supported "
-            f"(supported are {', '.join(_TYPES)})"
+            f"(supported are {', '.join(FLOATS)})"
         )
     size = prod(shape) * kind.size
     if start < 0 or end - start != size:

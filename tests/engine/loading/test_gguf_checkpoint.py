@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from spinf_serve.engine.loading.embedded import embedded_file
+from spinf_serve.engine.loading.embedded import embedded_file, embedded_source
 from spinf_serve.engine.loading.gguf import read_gguf
 from spinf_serve.engine.loading.gguf_checkpoint import checkpoint_from_gguf
 from spinf_serve.engine.loading.gguf_spec import llama3_factors, spec_from_gguf
-from spinf_serve.engine.loading.manifest import read_manifests
 from spinf_serve.engine.models.spec import Rope
 from spinf_serve.packs.errors import Unusable
 from tests.support.gguf_files import gguf_name, learned_sentence_pieces, write_model
@@ -183,7 +182,7 @@ def test_a_file_that_shrank_since_it_was_opened_is_named(tmp_path):
 
 @pytest.mark.weights
 def test_the_embedded_weights_are_those_of_the_reference_unpacking():
-    path = embedded_file(read_manifests()[0].source)
+    path = embedded_file(embedded_source())
     file = read_gguf(path)
     checkpoint = checkpoint_from_gguf(file)
     data = np.memmap(path, np.uint8, "r")
@@ -234,7 +233,7 @@ def test_the_weights_of_gemma_are_those_of_the_reference_unpacking(tmp_path):
 
 @pytest.mark.weights
 def test_the_embedded_sizes_are_those_of_the_published_model():
-    spec = spec_from_gguf(read_gguf(embedded_file(read_manifests()[0].source)), None)
+    spec = spec_from_gguf(read_gguf(embedded_file(embedded_source())), None)
     layer = spec.layers[0]
     assert (spec.family, spec.hidden, spec.intermediate, spec.vocab) == ("llama", 576, 1536, 49152)
     assert (spec.heads, layer.kv_heads, layer.head_dim, len(spec.layers)) == (9, 3, 64, 30)

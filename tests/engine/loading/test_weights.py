@@ -51,6 +51,9 @@ def test_a_text_model_inside_a_larger_one_has_its_plain_names(tmp_path):
                 f"{prefix}layers.0.self_attn.rotary_emb.inv_freq": one.clone(),
                 f"{other}vision_tower.encoder.weight": one.clone(),
                 f"{other}multi_modal_projector.weight": one.clone(),
+                "model.vision_embedder.patch_dense.weight": one.clone(),
+                "model.embed_vision.embedding_projection.weight": one.clone(),
+                "model.embed_audio.embedding_projection.weight": one.clone(),
                 "language_model.lm_head.weight" if old else "lm_head.weight": one.clone(),
             },
             tmp_path / "model.safetensors",
@@ -73,7 +76,9 @@ def test_missing_tensors_and_wrong_shapes_are_named(tmp_path):
     checkpoint = checkpoint_from_folder(tmp_path, tied=False)
     with pytest.raises(Unusable, match="the tensor b is missing"):
         checkpoint.shape("b")
-    with pytest.raises(Unusable, match=r"a has the shape \(2,\), expected \(3,\)"):
+    with pytest.raises(
+        Unusable, match=r"model\.safetensors: the tensor a has the shape \(2,\), expected \(3,\)"
+    ):
         checkpoint.read_into("a", torch.empty(3))
 
 
@@ -106,8 +111,19 @@ def test_two_files_with_one_tensor_are_refused(tmp_path):
     save_tiny(tmp_path, "llama_tied", shard="60KB")
     first, second = weight_files(tmp_path)[:2]
     save_file(load_file(first) | load_file(second), second)
-    with pytest.raises(Unusable, match="two files hold the tensor"):
+    with pytest.raises(Unusable, match="two files hold the tensor") as caught:
         checkpoint_from_folder(tmp_path, tied=True)
+    assert f", {first.name} and {second.name}; " in str(caught.value)
+
+
+def test_the_order_is_that_of_the_bytes(tmp_path):
+    save_tiny(tmp_path, "llama_tied", shard="60KB")
+    checkpoint = checkpoint_from_folder(tmp_path, tied=True)
+    order = checkpoint.order()
+    assert frozenset(order) == checkpoint.names() and len(order) == len(checkpoint.names())
+    places = [(checkpoint.stored(name).path, checkpoint.stored(name).entry.start) for name in order]
+    assert places == sorted(places) and len(set(places)) == len(places)
+    assert list(order) != sorted(order)
 
 
 @pytest.mark.parametrize("length", [0, 5, 8, 60, -1])
@@ -123,6 +139,15 @@ def header(text: bytes) -> bytes:
     return struct.pack("<Q", len(text)) + text
 
 
+def row(name: str, start: int, end: int) -> bytes:
+    """A table that holds one float32, without its last brace."""
+    return b'{"%b": {"dtype": "F32", "shape": [1], "data_offsets": [%d, %d]}' % (
+        name.encode(),
+        start,
+        end,
+    )
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -135,7 +160,24 @@ def header(text: bytes) -> bytes:
         ),
         (
             header(b'{"a": {"dtype": "F8_E4M3", "shape": [4], "data_offsets": [0, 4]}}') + bytes(4),
-            "the tensor a has the type F8_E4M3, which is not supported",
+            "the tensor a has the type F8_E4M3, and config.json has no quantization_config",
+        ),
+        (
+            header(b'{"a": {"dtype": "F4", "shape": [4], "data_offsets": [0, 4]}}') + bytes(4),
+            r"the tensor a has the type F4, which is not supported \(supported are F32, F16, BF16\)",
+        ),
+        (header(row("a", 0, 4) + b"}") + bytes(8), "4 bytes behind its last tensor"),
+        (
+            header(row("a", 0, 4) + b", " + row("b", 2, 6)[1:] + b"}") + bytes(6),
+            "the tensor b overlaps the one before it",
+        ),
+        (
+            header(row("a", 0, 4) + b", " + row("b", 6, 10)[1:] + b"}") + bytes(10),
+            "the tensor b comes after a gap",
+        ),
+        (
+            header(row("a", 0, 4) + b", " + row("a", 4, 8)[1:] + b"}") + bytes(8),
+            "its table lists a twice",
         ),
         (struct.pack("<Q", 2**60) + bytes(100), "not a safetensors file, or cut short"),
     ],

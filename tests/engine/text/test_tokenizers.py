@@ -14,10 +14,9 @@ from tokenizers.pre_tokenizers import ByteLevel, Digits, Split
 from spinf_serve.engine.loading import ascii_words
 from spinf_serve.engine.loading.borders import GPT2_PATTERN, LLAMA3_PATTERN, SPACES
 from spinf_serve.engine.loading.bpe_tokenizer import BpeTokenizer
-from spinf_serve.engine.loading.embedded import embedded_file
+from spinf_serve.engine.loading.embedded import embedded_file, embedded_source
 from spinf_serve.engine.loading.gguf import GgufFile, read_gguf
 from spinf_serve.engine.loading.gguf_tokenizer import tokenizer_from_gguf
-from spinf_serve.engine.loading.manifest import read_manifests
 from spinf_serve.engine.loading.pieces import MARKERS, byte_level_piece
 from spinf_serve.packs.errors import Refused, Unusable
 from tests.support import reference_bpe
@@ -132,7 +131,7 @@ def vocabulary_of(file: GgufFile) -> Vocabulary:
 
 @pytest.fixture(scope="module")
 def embedded() -> Rebuilt:
-    file = read_gguf(embedded_file(read_manifests()[0].source))
+    file = read_gguf(embedded_file(embedded_source()))
     vocabulary = vocabulary_of(file)
     return Rebuilt(vocabulary, tokenizer_from_gguf(file), byte_level(vocabulary, "smollm"))
 

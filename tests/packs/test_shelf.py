@@ -252,7 +252,8 @@ def test_looking_again_at_nothing_new_reads_nothing_and_is_cheap(tmp_path):
         assert look_again(shelf, read) is shelf
         took.append(time.perf_counter() - start)
     assert read.names == []
-    assert min(took) < 0.02
+    # Reading them would take seconds; docs/figures.md has what is measured on a quiet machine.
+    assert min(took) < 0.2
 
 
 def test_only_a_changed_file_is_read_again(tmp_path):

@@ -292,7 +292,7 @@ def test_hostile_text_is_read_or_refused_soon(what: str) -> None:
         parse_yaml(HOSTILE[what], "p")
     except InvalidPack as refusal:
         assert len(str(refusal)) < 5000
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < 20
 
 
 def test_memory_stays_in_proportion_to_the_text() -> None:

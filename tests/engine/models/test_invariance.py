@@ -19,7 +19,7 @@ from spinf_serve.engine.models.spec import ModelSpec
 from spinf_serve.engine.tree.plan import Pass
 from tests.support.oracles import nan_memory, threads
 from tests.support.passes import Part, make_pass, random_paths
-from tests.support.tiny_models import TINY, random_checkpoint, smollm2_like
+from tests.support.tiny_models import TINY, gemma4, random_checkpoint, smollm2_like
 
 LENGTHS = (0, 1, 2, 3, 5, 9, 11, 63, 64, 65, 129)
 COLUMNS = range(0, 320, 5)
@@ -35,6 +35,7 @@ SPECS = {
     "llama": TINY["llama_tied"][0],
     "gemma3": TINY["gemma3"][0],
     "gemma3_wide_window": _wide_window(TINY["gemma3"][0]),
+    "gemma4": _wide_window(TINY["gemma4"][0]),
     "smollm2_like": smollm2_like(layers=2, vocab=1000),
 }
 MODELS = [(name, dtype) for name in SPECS for dtype in (torch.float32, torch.bfloat16)]
@@ -98,6 +99,18 @@ def test_alone_is_in_a_crowd(name, dtype, count):
         assert torch.equal(crowd, torch.cat(expected))
         (reverse,) = _read(model, _pass(*reversed(contents)))
         assert torch.equal(reverse, torch.cat(expected[::-1]))
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+def test_heads_of_the_published_sizes_read_alone_what_they_read_in_a_crowd(dtype):
+    spec = gemma4(heads=4, sliding=(2, 256), full=(1, 512), window=70)
+    model = registry.build(spec, random_checkpoint(spec), CpuOps(dtype))
+    parts = [
+        dataclasses.replace(_contents()[i], paths=_contents()[i].paths[:2]) for i in (0, 5, 10)
+    ]
+    alone = torch.cat([_alone(model, part) for part in parts])
+    with threads(2), nan_memory():
+        assert torch.equal(_read(model, _pass(*parts))[0], alone)
 
 
 @pytest.mark.parametrize(("name", "dtype"), MODELS)
@@ -165,7 +178,7 @@ def _forests(draw):
     return draw(st.permutations(trees))
 
 
-@pytest.mark.parametrize("name", ("llama", "gemma3_wide_window"))
+@pytest.mark.parametrize("name", ("llama", "gemma3_wide_window", "gemma4"))
 @settings(max_examples=15, deadline=None)
 @given(forest=_forests(), count=st.integers(1, 3))
 def test_any_forest_cut_anyhow_reads_as_its_paths_alone(name, forest, count):

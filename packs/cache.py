@@ -13,6 +13,7 @@ from types import NoneType, UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from spinf_serve.packs.atomic import write_beside
+from spinf_serve.packs.files import read_regular
 from spinf_serve.packs.pack import Pack
 
 Reader = Callable[[bytes, str], Pack]
@@ -20,6 +21,7 @@ Say = Callable[[str], None]
 _Maker = Callable[[Any], Any]
 
 _FOLDER: Final = "parsed"
+_LARGEST_BYTES: Final = 256 * 1024 * 1024
 _MOST_ENTRIES: Final = 400
 _PRUNED_TO: Final = 300
 
@@ -42,7 +44,9 @@ class PackCache:
     def get(self, digest: str, suffix: str) -> Pack | None:
         """What a file of this digest and suffix was parsed to; None when that is not known."""
         try:
-            check, _, body = self._path(digest, suffix).read_bytes().partition(b"\n")
+            check, _, body = read_regular(self._path(digest, suffix), _LARGEST_BYTES).partition(
+                b"\n"
+            )
         except FileNotFoundError:
             return None
         except OSError as error:

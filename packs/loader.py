@@ -12,6 +12,7 @@ from pathlib import Path as FilePath
 from spinf_serve.packs.build import build
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.faults import InvalidPack, PackFault
+from spinf_serve.packs.files import read_regular, shown
 from spinf_serve.packs.notes import Note, Notes, Path
 from spinf_serve.packs.pack import Pack
 from spinf_serve.packs.plain import split
@@ -31,9 +32,9 @@ def load_pack(path: FilePath) -> Pack:
         Unusable: when the file cannot be opened.
     """
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except OSError as error:
-        raise Unusable(f"{path} cannot be read: {error.strerror}") from None
+        raise Unusable(f"{shown(path)} cannot be read: {error.strerror}") from None
     return read_pack(data, str(path))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from spinf_serve.packs.atomic import write_beside
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.faults import InvalidPack, PackFault
+from spinf_serve.packs.files import read_regular, shown
 from spinf_serve.packs.json_nodes import parse_json
 from spinf_serve.packs.loader import read_pack
 from spinf_serve.packs.pack import Constants
@@ -46,9 +47,9 @@ def save_constants(
         Unusable: it changed since it was read, or cannot be read or written.
     """
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except OSError as error:
-        raise Unusable(f"{path} cannot be read: {error.strerror}") from None
+        raise Unusable(f"{shown(path)} cannot be read: {error.strerror}") from None
     if digest is not None and sha256(data).hexdigest() != digest:
         raise Unusable(
             f"{path} changed since it was read; nothing was written: load it and fit again"
@@ -74,7 +75,7 @@ def save_constants(
     try:
         write_beside(path, written)
     except OSError as error:
-        raise Unusable(f"{path} cannot be written: {error.strerror}") from None
+        raise Unusable(f"{shown(path)} cannot be written: {error.strerror}") from None
 
 
 def _body(data: bytes, name: str, constants: Constants) -> Mapping[str, Any] | None:

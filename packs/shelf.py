@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.faults import InvalidPack, PackFault
+from spinf_serve.packs.files import MAX_BYTES, read_start
 from spinf_serve.packs.look import Signature, look, shown_path
 from spinf_serve.packs.manifest import (
     MANIFEST,
@@ -32,7 +33,6 @@ from spinf_serve.packs.sources import Opened
 
 Reader = Callable[[bytes, str], Pack]
 
-_LARGEST_BYTES: Final = 16 * 1024 * 1024
 _HEAD: Final = 4096
 # A file system may give two writes within this time the same mtime.
 _SETTLED_NS: Final = 2_000_000_000
@@ -223,8 +223,7 @@ def _file(
         return before
     shown = shown_path(opened, path)
     try:
-        with (opened.folder / path).open("rb") as stream:
-            data = stream.read(_LARGEST_BYTES + 1)
+        data = read_start(opened.folder / path, MAX_BYTES + 1)
     except OSError as error:
         why = PackFault(f"cannot be read ({error.strerror or error})", shown)
         return _File(signature, now, role, *_past(before), faults=(why,))

@@ -9,6 +9,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from threading import Event, Thread
 from types import FrameType
 from typing import Any
 
@@ -49,9 +50,11 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         service.worker.start()
-        watching = asyncio.create_task(_watch(packs))
+        stopped = Event()
+        # A daemon: a look at a folder that does not answer must not keep the process from its end.
+        Thread(target=_watch, args=(packs, stopped), name="packs", daemon=True).start()
         yield
-        watching.cancel()
+        stopped.set()
         await asyncio.to_thread(service.stop)
 
     # Pages about the API would need the token like everything else; docs/ has them.
@@ -69,12 +72,11 @@ def create_app(
     return app
 
 
-async def _watch(packs: ServedPacks) -> None:
-    """Takes up changed packs until it is cancelled; a fault in one look leaves what is served."""
-    while True:
-        await asyncio.sleep(_LOOK_SECONDS)
+def _watch(packs: ServedPacks, stopped: Event) -> None:
+    """Takes up changed packs until it is stopped; a fault in one look leaves what is served."""
+    while not stopped.wait(_LOOK_SECONDS):
         try:
-            await asyncio.to_thread(packs.refresh)
+            packs.refresh()
         except Exception:
             logger.exception("the packs' folders could not be looked at; the next look is soon")
 

@@ -400,3 +400,17 @@ def test_an_endless_file_is_not_read_whole(tmp_path):
     shelf = shelf_of(tmp_path, read)
     assert sizes == [16 * 1024 * 1024 + 1]
     assert shelf.offers == () and len(shelf.faults) == 1
+
+
+def test_what_is_no_regular_file_is_a_fault_and_stops_nothing(tmp_path):
+    folder = folder_of(tmp_path, {"a.json": json_pack("demo/a")})
+    os.mkfifo(folder / "b.yaml")
+    (folder / "c.json").symlink_to("b.yaml")
+    (folder / "d.json").symlink_to("/dev/zero")
+    shelf = shelf_of(folder)
+    assert offered(shelf) == {"demo/a@1.0.0": "a.json"}
+    assert [str(fault) for fault in shelf.faults] == [
+        "here/b.yaml: cannot be read (a named pipe, no regular file)",
+        "here/c.json: cannot be read (a named pipe, no regular file)",
+        "here/d.json: cannot be read (a device, no regular file)",
+    ]

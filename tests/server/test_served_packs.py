@@ -182,3 +182,16 @@ def test_a_look_that_fails_is_logged_and_leaves_what_is_served(server, monkeypat
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert server.score(body()).status_code == 200
+
+
+def test_a_look_that_does_not_end_keeps_no_server_from_stopping(folder, stub, monkeypatch):
+    monkeypatch.setattr(app, "_LOOK_SECONDS", 0.01)
+    begun, gate = threading.Event(), threading.Event()
+    packs = served_from(folder)
+    monkeypatch.setattr(packs, "refresh", lambda: (begun.set(), gate.wait(15)))
+    with running(stub.as_engine, ServerConfig(), packs=packs):
+        assert begun.wait(10)
+        stub.gate.set()
+        since = time.monotonic()
+    assert time.monotonic() - since < 10
+    gate.set()

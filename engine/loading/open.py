@@ -19,7 +19,11 @@ from spinf_serve.engine.loading.json_tokenizer import (
     tokenizer_from_folder,
 )
 from spinf_serve.engine.loading.locate import Located, locate
-from spinf_serve.engine.loading.weights import checkpoint_from_folder, weight_files
+from spinf_serve.engine.loading.weights import (
+    checkpoint_from_folder,
+    quantized_from_folder,
+    weight_files,
+)
 from spinf_serve.engine.models.served import ServedModel
 from spinf_serve.engine.models.spec import Checkpoint, ModelSpec
 from spinf_serve.engine.quantization.formats import stored_format, without_quantization
@@ -95,7 +99,9 @@ def _of_folder(located: Located) -> OpenedModel:
     return OpenedModel(
         served=_served(located, spec, config, located.name),
         spec=_within(spec, located),
-        checkpoint=checkpoint_from_folder(folder, tied=spec.tied, stored_as=stored_as),
+        checkpoint=checkpoint_from_folder(folder, tied=spec.tied)
+        if stored_as is None
+        else quantized_from_folder(folder, stored_as, tied=spec.tied),
         tokenizer=tokenizer,
         digest=lambda: folder_digest(files),
     )

@@ -75,19 +75,38 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
     return tuple(folder / name for name in names)
 
 
-def checkpoint_from_folder(
-    folder: Path, *, tied: bool, stored_as: StoredFormat | None = None
-) -> FileCheckpoint | QuantizedCheckpoint:
-    """The weights in a folder of safetensors.
+def checkpoint_from_folder(folder: Path, *, tied: bool) -> FileCheckpoint:
+    """The weights in a folder of safetensors, in 16 or 32 bits.
 
     Args:
         folder: with `model.safetensors`, or an index and its files.
         tied: the head is the embedding table; a copy of it in the file is not offered.
-        stored_as: how its linear layers are quantised, if they are.
 
     Raises `Unusable` for files that are missing, broken, contradict the index, or hold types that
     are not supported.
     """
+    tensors = _text_tensors(folder, tied=tied)
+    for stored in tensors.values():
+        _check_float(stored)
+    return FileCheckpoint(folder, tensors)
+
+
+def quantized_from_folder(
+    folder: Path, stored_as: StoredFormat, *, tied: bool
+) -> QuantizedCheckpoint:
+    """The weights in a folder of safetensors whose linear layers are in 8 bits.
+
+    Args:
+        folder, tied: as for `checkpoint_from_folder`.
+        stored_as: how the linear layers are stored.
+
+    Raises `Unusable` as `checkpoint_from_folder`, and as `quantized_checkpoint`.
+    """
+    return quantized_checkpoint(folder, _text_tensors(folder, tied=tied), stored_as)
+
+
+def _text_tensors(folder: Path, *, tied: bool) -> dict[str, StoredTensor]:
+    """The tensors that a text model has a use for, by the names of a text-only checkpoint."""
     found: dict[str, StoredTensor] = {}
     for path in weight_files(folder):
         for entry in _entries(path):
@@ -107,11 +126,7 @@ def checkpoint_from_folder(
         if text_name in tensors:
             raise Unusable(f"{folder}: two tensors both stand for {text_name}")
         tensors[text_name] = stored
-    if stored_as is not None:
-        return quantized_checkpoint(folder, tensors, stored_as)
-    for stored in tensors.values():
-        _check_float(stored)
-    return FileCheckpoint(folder, tensors)
+    return tensors
 
 
 def _check_float(stored: StoredTensor) -> None:

@@ -146,7 +146,7 @@ def _compressed_tensors(found: Mapping[str, Any], where: Path) -> StoredFormat:
         raise Unusable(f"{where}: {at}.weights is missing or no object")
     weights = group["weights"]
     layout = group.get("format") or found.get("format")
-    if layout not in _KINDS:
+    if not isinstance(layout, str) or layout not in _KINDS:
         raise _not_served(where, _other_compressed(layout, weights))
     kind, type_name = _KINDS[layout]
     _refuse_extras(found, group, where)

@@ -34,7 +34,7 @@ def encode(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
         x: any float dtype and shape.
         scale: float32, broadcast against x.
     """
-    # The cast alone turns what is out of range into NaN.
+    # What the cast alone makes of what is out of range, this or NaN, differs by version and device.
     return (x.float() / scale).clamp_(-LARGEST, LARGEST).to(DTYPE)
 
 

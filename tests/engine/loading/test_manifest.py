@@ -5,7 +5,7 @@ from dataclasses import asdict
 import pytest
 
 from spinf_serve.engine.loading.manifest import UNPINNED, names, parse_manifest, read_manifests
-from spinf_serve.engine.models.registry import FAMILIES
+from spinf_serve.engine.models.families import FAMILIES
 from spinf_serve.engine.work import Limits
 from spinf_serve.packs.errors import Unusable
 

@@ -19,10 +19,14 @@ from spinf_serve.engine.quantization.tensor import QuantizedTensor, dequantize
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def shards(folder: Path, layers: list[list[tuple[str, tuple[int, ...]]]]) -> int:
+Tensors = list[tuple[str, tuple[int, ...]]]
+
+
+def shards(folder: Path, files: list[Tensors]) -> int:
     """Write files of bfloat16 tensors with an index; the bytes of the largest file."""
-    index, largest = {}, 0
-    for number, tensors in enumerate(layers):
+    index: dict[str, str] = {}
+    largest = 0
+    for number, tensors in enumerate(files):
         name = f"model-{number:05}.safetensors"
         made = {key: torch.randn(shape).bfloat16() for key, shape in tensors}
         save_file(made, folder / name)
@@ -37,7 +41,7 @@ def quantizing(folder: Path) -> QuantizingCheckpoint:
 
 
 # Layer 1 comes before layer 0, as when files are cut by size.
-SMALL = [
+SMALL: list[Tensors] = [
     [("model.layers.1.mlp.up_proj.weight", (64, 96)), ("model.norm.weight", (96,))],
     [("model.layers.0.mlp.up_proj.weight", (64, 96)), ("model.embed_tokens.weight", (20, 96))],
 ]
@@ -133,9 +137,11 @@ print(len(count), status("VmHWM:") - base)
 def test_peak_memory_stays_under_1_3_of_the_largest_file(tmp_path, scales):
     """A 100 MB checkpoint: one file is one table in 16 bits, others hold a matrix or several."""
     columns = 2048
-    table = [("model.embed_tokens.weight", (7_000, columns))]
-    one = [("model.layers.0.mlp.up_proj.weight", (7_000, columns))]
-    several = [(f"model.layers.1.mlp.{x}_proj.weight", (3_500, columns)) for x in ("up", "down")]
+    table: Tensors = [("model.embed_tokens.weight", (7_000, columns))]
+    one: Tensors = [("model.layers.0.mlp.up_proj.weight", (7_000, columns))]
+    several: Tensors = [
+        (f"model.layers.1.mlp.{x}_proj.weight", (3_500, columns)) for x in ("up", "down")
+    ]
     several += [("model.norm.weight", (columns,))]
     largest = shards(tmp_path, [table, one, several])
     assert sum(file.stat().st_size for file in tmp_path.glob("*.safetensors")) > 80e6

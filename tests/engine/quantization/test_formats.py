@@ -1,6 +1,7 @@
 """Layouts are told from config.json: the served ones with their scales, the others by their name."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,7 +81,11 @@ def test_weights_that_are_not_quantised_have_no_layout():
 
 
 def test_the_layout_is_taken_out_wherever_it_stands():
-    config = {"a": 1, "quantization_config": {}, "text_config": {"b": 2, "quantization_config": {}}}
+    config: dict[str, Any] = {
+        "a": 1,
+        "quantization_config": {},
+        "text_config": {"b": 2, "quantization_config": {}},
+    }
     assert without_quantization(config) == {"a": 1, "text_config": {"b": 2}}
     assert "quantization_config" in config["text_config"]
 

@@ -28,7 +28,7 @@ def test_what_is_out_of_range_saturates_without_the_lowest_number():
 @pytest.mark.parametrize("by_row", [True, False])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 63), (65, 129)])
 def test_the_error_is_that_of_half_a_step(shape, by_row, dtype):
-    weight = weights(*shape, dtype=dtype)
+    weight = weights(shape[0], shape[1], dtype)
     found = int8.quantize(weight, by_row=by_row)
     assert found.values.dtype == torch.int8
     assert found.scale.shape == ((shape[0], 1) if by_row else ())

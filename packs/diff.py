@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from spinf_serve.packs.build_fitted import read_bands
 from spinf_serve.packs.lint import Instructions
+from spinf_serve.packs.notes import Notes
 from spinf_serve.packs.pack import Constants, Pack
 
 Facts = dict[str, dict[str, Any]]
@@ -173,7 +175,9 @@ def _add_fitted(facts: Facts, pack: Pack, constants: Constants) -> None:
         decision[f"{model}: layer inputs"] = list(constants.layer.inputs)
         decision[f"{model}: layer hidden"] = constants.layer.hidden
         decision[f"{model}: layer weights"] = list(constants.layer.weights)
-    if constants.bands is not None:
+    written = read_bands(pack.body.get("bands"), ("bands",), pack.categories, Notes())
+    if constants.bands is not None and constants.bands != written:
+        # Bands of the pack itself are a fact of the pack, with numbers or without.
         decision[f"{model}: bands"] = asdict(constants.bands)
     if constants.proof is not None:
         decision[f"{model}: proof"] = dict(constants.proof)

@@ -46,6 +46,9 @@ LEVELS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 1.0)
 LAYER_RIDGE = 1e-2
 """Hold on the micro layer's weights, see `logistic.logistic`."""
 
+NO_THRESHOLD = "no threshold tells its rows apart; it only reports"
+"""The note on a category without a cut."""
+
 _DIGITS = 6
 # In nats: what the rounding of `mu` leaves of a mean that is 0 by its making.
 _LEAST_MEAN = 1e-5
@@ -205,7 +208,7 @@ def _fit_category(
     if not given:
         threshold = best_cut(scores[known], holds[known], rounded)
         if threshold is None:
-            notes.append(f"{where}: no threshold tells its rows apart; it only reports")
+            notes.append(f"{where}: {NO_THRESHOLD}")
     quantiles = None
     if ordinary.sum() >= LEAST_NORMAL_ROWS:
         at = np.quantile(scores[ordinary], LEVELS)

@@ -1,8 +1,10 @@
-"""The text of a new pack: a commented draft that is valid, and a small labelled sample beside it."""
+"""The text of a new pack: a commented draft that is valid, a small labelled sample, the schema."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 _PACK = """\
+# yaml-language-server: $schema=pack.schema.json
 # A pack: questions about a content, what the answers mean, and what is decided by them.
 # `spinf-serve packs validate pack.yaml` checks it, `spinf-serve packs lint pack.yaml` asks a model.
 pack: {id}
@@ -54,7 +56,7 @@ categories:
 decision: {{mode: per_category}}
 
 # Nothing is fitted yet: the pack answers and decides nothing. Label more rows in sample.csv, then
-# `spinf-serve packs fit pack.yaml sample.csv` writes the numbers here, under `fitted`.
+# `spinf-serve packs fit pack.yaml` writes the numbers here, under `fitted`.
 """
 
 _SAMPLE = """\
@@ -65,14 +67,29 @@ r03,fit,en,money,"Hello, could you send me a receipt for last month's payment? T
 r04,fit,en,delivery,"Just to let you know, the package arrived today and all is fine."
 r05,fit,en,,Do you also have this lamp in green?
 r06,fit,en,?angry,Well. That was quite something.
-r07,test,en,angry,"Your app deleted my notes again, this is a disgrace."
-r08,test,en,money,What would it cost to add a second user?
-r09,test,en,delivery,Can the courier leave the box with my neighbor?
-r10,test,en,,"Thank you for the kind help yesterday, have a nice weekend."
+r07,fit,en,angry,"I asked for a manager twice, and twice you hung up on me. Shame on you."
+r08,fit,en,money,Is there a discount when I pay for the whole year at once?
+r09,fit,en,delivery,Could you send the chair to my office instead of my home?
+r10,fit,en,,How long do the batteries last in winter?
+r11,fit,en,angry money,"You still owe me my refund, and your excuses make me sick!"
+r12,fit,en,,The new colors look lovely in our kitchen.
+r13,test,en,angry,"Your app deleted my notes again, this is a disgrace."
+r14,test,en,money,What would it cost to add a second user?
+r15,test,en,delivery,Can the courier leave the box with my neighbor?
+r16,test,en,,"Thank you for the kind help yesterday, have a nice weekend."
 """
 
 
 def starter(pack_id: str) -> Mapping[str, str]:
     """File name -> text of a new pack's folder. The id is not checked: the loader does that."""
     title = pack_id.split("/")[-1].replace("-", " ").replace("_", " ").capitalize()
-    return {"pack.yaml": _PACK.format(id=pack_id, title=title), "sample.csv": _SAMPLE}
+    return {
+        "pack.yaml": _PACK.format(id=pack_id, title=title),
+        "sample.csv": _SAMPLE,
+        "pack.schema.json": schema_text(),
+    }
+
+
+def schema_text() -> str:
+    """The JSON Schema of a pack's file, for editors."""
+    return Path(__file__).with_name("pack.schema.json").read_text("utf-8")

@@ -29,6 +29,9 @@ from spinf_serve.packs.yaml_nodes import source_text
 
 Reader = Callable[[bytes, str], Pack]
 
+VERSIONS: Final = "versions"
+"""Folder of published copies, beside the working file."""
+
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -117,7 +120,7 @@ class _Place:
     def copy_of(self, version: str) -> Path:
         stem = self.file.stem
         name = version if stem == "pack" else f"{stem}-{version}"
-        return self.file.parent / "versions" / f"{name}{self.file.suffix}"
+        return self.file.parent / VERSIONS / f"{name}{self.file.suffix}"
 
     def listed_file(self, version: ListedVersion) -> Path:
         return self.root / version.file

@@ -16,7 +16,7 @@ import typer
 
 from spinf_serve import __version__
 from spinf_serve.flags import ENGINE_PACKAGES, SERVER_PACKAGES, require, takes_settings
-from spinf_serve.packs.errors import SpinfError, Unusable
+from spinf_serve.packs.errors import Refused, SpinfError, Unusable
 from spinf_serve.packs.faults import InvalidPack
 from spinf_serve.packs_cli import packs
 from spinf_serve.progress import progress
@@ -148,10 +148,18 @@ def _read_request(name: str) -> bytes:
 def _score_here(body: bytes, config: ServerConfig) -> tuple[int, Any]:
     """Status and body of the answer that a server with this configuration would give."""
     require(ENGINE_PACKAGES)
-    from spinf_serve.engine.api import open_engine
     from spinf_serve.server.auth import Caller
     from spinf_serve.server.ids import new_request_id
     from spinf_serve.server.problems import envelope
+    from spinf_serve.server.wire.json_text import decode
+
+    caller = Caller(trusted=False, sees_counters=config.debug)
+    try:
+        # Before the model is loaded, which takes its time.
+        decode(body)
+    except Refused as refusal:
+        return refusal.status, envelope(refusal, new_request_id(), caller)
+    from spinf_serve.engine.api import open_engine
     from spinf_serve.server.service import Arrival, Service
     from spinf_serve.server.worker import Worker
 
@@ -167,7 +175,6 @@ def _score_here(body: bytes, config: ServerConfig) -> tuple[int, Any]:
         await asyncio.Event().wait()
 
     service = Service(config, worker, served_packs(config))
-    caller = Caller(trusted=False, sees_counters=config.debug)
     arrival = Arrival(new_request_id(), caller, body, gone=stays)
     try:
         with interruptible(), progress("scoring"):

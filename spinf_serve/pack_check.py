@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from spinf_serve.pack_files import Given
+from spinf_serve.pack_files import SAMPLE, Given, sample_of
+from spinf_serve.pack_pages import counted
 from spinf_serve.packs.errors import Refused, Unusable
 from spinf_serve.packs.faults import InvalidPack, PackFault
 from spinf_serve.packs.loader import read_pack
@@ -17,9 +18,6 @@ from spinf_serve.packs.sources import Opened
 from spinf_serve.scoring import presented
 
 T = TypeVar("T")
-
-SAMPLE = "sample.csv"
-"""Name of a pack's labelled sample, beside its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +31,16 @@ class Checked:
     @property
     def summary(self) -> str:
         """One line."""
-        checked = f"{_count(self.packs, 'valid pack')} and {_count(self.samples, 'sample')}"
+        checked = f"{counted(self.packs, 'valid pack')} and {counted(self.samples, 'sample')}"
         files = len({fault.file for fault in self.faults})
         if not self.faults:
             return f"{checked}, no fault"
-        return f"{checked}, {_count(len(self.faults), 'fault')} in {_count(files, 'file')}"
+        return f"{checked}, {counted(len(self.faults), 'fault')} in {counted(files, 'file')}"
 
     def told(self) -> dict[str, Any]:
         """As a JSON object."""
         faults = [asdict(fault) for fault in self.faults]
         return {"packs": self.packs, "samples": self.samples, "faults": faults}
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")
 
 
 def check_paths(paths: Sequence[Path]) -> Checked:
@@ -125,20 +119,19 @@ def lint_contents(given: Given, texts: Sequence[str], file: Path | None, most: i
 
     Args:
         file: a `.csv` sample, or any other text file with a content a line; None takes the sample
-            beside the pack.
+            beside the pack, or above the folder of its published copy.
         most: rows taken of a file, spread over it.
 
     Raises:
         InvalidPack: a sample is not valid.
         Unusable: there is nothing to ask about, or the pack needs parameters.
     """
-    sample = given.file.parent / SAMPLE
     if file is None and not texts:
-        if not sample.is_file():
+        file = sample_of(given.file)
+        if file is None:
             raise Unusable(
                 f"no {SAMPLE} lies beside {given.file}; give contents with --content or --contents"
             )
-        file = sample
     if file is not None and file.suffix.lower() == ".csv":
         rows = read_sample(file, given.pack)
         own = [presented(given.pack, row) for row in _spread(rows, most)]

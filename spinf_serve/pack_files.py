@@ -9,9 +9,14 @@ from spinf_serve.engine.models.served import ServedModel
 from spinf_serve.packs.catalogue import Catalogue, load_catalogue, official_folder
 from spinf_serve.packs.errors import Refused, Unusable
 from spinf_serve.packs.loader import SUFFIXES, read_pack
+from spinf_serve.packs.manifest import MANIFEST, read_manifest
 from spinf_serve.packs.pack import Pack
+from spinf_serve.packs.publish import VERSIONS
 from spinf_serve.packs.sources import Access
 from spinf_serve.server.config import ServerConfig, packs_cache
+
+SAMPLE = "sample.csv"
+"""Name of a pack's labelled sample, beside its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,10 @@ def given_pack(
     try:
         pack = catalogue.get(pack_id, version or at or None)
     except Refused as refused:
-        raise Unusable(f"{refused.message}, and there is no such file") from None
+        raise Unusable(
+            f"there is no file {name}, and among the packs on this machine (the official ones and"
+            f" --packs): {refused.message}; --packs FOLDER adds the packs of a folder"
+        ) from None
     file = next(one.file for one in catalogue.entry(pack_id).versions if one.pack is pack)
     return Given(pack, file, file.read_bytes())
 
@@ -71,6 +79,28 @@ def read_given(file: Path) -> Given:
     except OSError as error:
         raise Unusable(f"{file} cannot be read: {error.strerror}") from None
     return Given(read_pack(data, str(file)), file, data)
+
+
+def sample_of(file: Path) -> Path | None:
+    """The sample beside a pack's file, or above `versions/` where its published copy lies."""
+    folders = [file.parent]
+    if file.resolve().parent.name == VERSIONS:
+        folders.append(file.resolve().parent.parent)
+    return next((one / SAMPLE for one in folders if (one / SAMPLE).is_file()), None)
+
+
+def refuse_published(file: Path) -> None:
+    """Raises `Unusable` when a listing above the file lists it: what is published never changes."""
+    place = file.resolve()
+    root = next((one for one in place.parents if (one / MANIFEST).is_file()), None)
+    if root is None:
+        return
+    listing = read_manifest((root / MANIFEST).read_bytes(), str(root / MANIFEST))
+    if place.relative_to(root).as_posix() in listing.files:
+        raise Unusable(
+            f"{file} is published and never changes: fit the working file and publish that, or give"
+            " --dry-run"
+        )
 
 
 def known_model(name: str) -> Manifest | None:

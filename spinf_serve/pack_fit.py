@@ -2,8 +2,8 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from spinf_serve.pack_files import described
 from spinf_serve.packs.digests import constants_digest
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.faults import InvalidPack
-from spinf_serve.packs.fit import Fitting, fit
+from spinf_serve.packs.fit import NO_THRESHOLD, Fitting, fit
 from spinf_serve.packs.lint_rules import Limits, Tokens
 from spinf_serve.packs.loader import read_pack
 from spinf_serve.packs.metrics import PackReport, Report, judge
@@ -28,6 +28,12 @@ from spinf_serve.server.config import ServerConfig
 from spinf_serve.streams import interruptible
 
 Say = Callable[[str], None]
+
+LEAST_FIT_ROWS = 10
+"""Fewest rows of the part `fit`: below, numbers would follow single rows."""
+
+LEAST_POSITIVES = 5
+"""Rows of a part where a category holds below which its figures say little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +118,10 @@ def fit_pack(
     pack = _to_fit(file)
     rows = read_sample(sample, pack)
     parts = {part: [row for row in rows if row.split == part] for part in ("fit", "test")}
-    if len(parts["fit"]) < 2:
+    if len(parts["fit"]) < LEAST_FIT_ROWS:
         raise Unusable(
-            f"{sample} has {len(parts['fit'])} rows with split fit; at least 2 are needed"
+            f"{sample} has {len(parts['fit'])} rows with split fit; at least {LEAST_FIT_ROWS} are"
+            " needed, and some hundreds for thresholds to rely on: label more"
         )
     who = model()
     if who.digests is None:
@@ -144,7 +151,39 @@ def fit_pack(
         vectors = [[one] for one in _vectors(pack, parts["test"], recording)]
         report = judge(pack, fitting.constants, vectors, [row.labels for row in parts["test"]])
     sizes = len(parts["fit"]), len(parts["test"])
+    more = _doubts(pack, fitting, report, parts)
+    fitting = replace(fitting, notes=(*fitting.notes, *more))
     return Fitted(pack, who.model, who.digests.model, fitting, report, *sizes, count)
+
+
+def _doubts(
+    pack: Pack,
+    fitting: Fitting,
+    report: PackReport | None,
+    parts: Mapping[str, Sequence[SampleRow]],
+) -> Iterator[str]:
+    """What to distrust of each category's figures, a line each."""
+    for id in pack.categories:
+        where = f"categories.{id}"
+        silent = fitting.constants.categories[id].threshold is None
+        if silent and f"{where}: {NO_THRESHOLD}" not in fitting.notes:
+            yield (
+                f"{where}: has no threshold in the file, so none was fitted and it only reports;"
+                " remove the `fitted` block or `threshold: null` to have one"
+            )
+        for part, rows in parts.items():
+            holding = sum(row.labels[id] is True for row in rows)
+            if rows and holding < LEAST_POSITIVES:
+                yield (
+                    f"{where}: holds for {holding} of the {len(rows)} rows of the part {part}, fewer"
+                    f" than {LEAST_POSITIVES}: its figures say little"
+                )
+        found = None if report is None else report.categories[id].auc
+        if found is not None and found.value < 0.5:
+            yield (
+                f"{where}: AUC {found.value:.3f} on the part test, worse than chance: check wording,"
+                " sign and labels, or label more rows"
+            )
 
 
 def _to_fit(file: Path) -> Pack:

@@ -1,7 +1,7 @@
 """What the `packs` commands print about packs: lists, pages and differences as text and as JSON."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -53,6 +53,11 @@ def listed(
                 }
             rows.append(row)
     return {"model": model, "packs": rows, "faults": list(catalogue.faults)}
+
+
+def counted(number: int, what: str) -> str:
+    """`1 pack`, `2 packs`."""
+    return f"{number} {what}" + ("" if number == 1 else "s")
 
 
 def prompts_of(pack: Pack) -> int:
@@ -128,7 +133,10 @@ def show_page(pack: Pack) -> Iterator[str]:
         default = "" if parameter.default is None else f", default {parameter.default!r}"
         yield f"  {{{name}}}: {parameter.label or name} ({needed}{default})"
     yield ""
-    yield f"{len(pack.questions)} questions, {prompts_of(pack)} filled templates"
+    yield (
+        f"{counted(len(pack.questions), 'question')},"
+        f" {counted(prompts_of(pack), 'filled template')}"
+    )
     for question in pack.questions:
         yield f"  {question.id}: {' |'.join(question.options)}"
         for prompt in question.prompts:
@@ -165,12 +173,24 @@ def _decision(pack: Pack) -> Iterator[str]:
     yield f"decision: {pack.decision.mode} (it has {', '.join(pack.modes)})"
     if pack.decision.critical:
         yield f"  critical: {', '.join(pack.decision.critical)}"
+    yield from _bands("  ", pack.body.get("bands"))
     if pack.route is not None:
         route = pack.route
         yield (
             f"  route: {', '.join(route.categories)}; {route.abstain} below a score of"
             f" {route.minimum:g} or a lead of {route.margin:g}"
         )
+
+
+def _bands(indent: str, bands: Mapping[str, Any] | None) -> Iterator[str]:
+    """Cuts as a file writes them."""
+    if not bands:
+        return
+    parts = {"decision": bands.get("decision"), **(bands.get("categories") or {})}
+    for name, cuts in parts.items():
+        if cuts is not None:
+            act, review = float(cuts["act"]), float(cuts["review"])
+            yield f"{indent}bands of {name}: act from {act:g}, review from {review:g}"
 
 
 def _fitted(pack: Pack) -> Iterator[str]:
@@ -180,6 +200,7 @@ def _fitted(pack: Pack) -> Iterator[str]:
     for model, constants in pack.fitted.items():
         proof = "with a proof" if constants.proof else "without proof"
         yield f"fitted on {model}, {proof}"
+        yield from _bands("  ", block_of(constants, pack.body).get("bands"))
         rows = [("category", "slope", "shift", "threshold")]
         rows += [
             (id, f"{fit.platt[0]:.4g}", f"{fit.platt[1]:.4g}", _shown(fit.threshold))
@@ -267,9 +288,9 @@ def lint_page(told: dict[str, Any]) -> Iterator[str]:
     for rule, why in told["skipped"].items():
         yield f"not looked at: {rule} ({why})"
     yield (
-        f"{told['pack']} {told['version']} on {told['model']}: {len(told['findings'])} findings,"
-        f" {len(told['waived'])} waived, {told['questions']} questions on {told['contents']}"
-        " contents"
+        f"{told['pack']} {told['version']} on {told['model']}:"
+        f" {counted(len(told['findings']), 'finding')}, {len(told['waived'])} waived,"
+        f" {counted(told['questions'], 'question')} on {counted(told['contents'], 'content')}"
     )
 
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -187,8 +187,10 @@ def export(
     names = list(pack.fitted)
     if model is not None and pack.constants((model,)) is None:
         raise Unusable(
-            f"--model {model}: {pack.id} is fitted on {', '.join(names) or 'no model'};"
-            " leave --model out for a draft"
+            f"--model {model}: {pack.id} has numbers for {', '.join(names)}; name one of them"
+            if names
+            else f"--model {model}: {pack.id} is a draft, without numbers for any model; leave"
+            " --model out"
         )
     if model is None and len(names) > 1:
         raise Unusable(f"{pack.id} is fitted on {', '.join(names)}; say which with --model")
@@ -210,12 +212,17 @@ def new_pack(
         typer.Argument(metavar="FOLDER", help="else one called like the pack", show_default=False),
     ] = None,
 ) -> None:
-    """Start a pack: a commented draft and a small labelled sample, in a folder of its own."""
+    """Start a pack: a commented draft, a small sample and the schema, in a folder of its own."""
+    from spinf_serve.packs.faults import InvalidPack
     from spinf_serve.packs.loader import read_pack
     from spinf_serve.packs.new import starter
 
     files = starter(pack_id)
-    read_pack(files["pack.yaml"].encode(), "pack.yaml")
+    try:
+        read_pack(files["pack.yaml"].encode(), "pack.yaml")
+    except InvalidPack as invalid:
+        # Only the id can be wrong, and there is no file yet to name.
+        raise Unusable(invalid.faults[0].message) from None
     place = Path(pack_id.split("/")[1]) if folder is None else folder
     for name in files:
         if (place / name).exists():
@@ -229,19 +236,34 @@ def new_pack(
         print(place / name)
 
 
+@packs.command("schema")
+def schema() -> None:
+    """Print the JSON Schema of a pack's file, with which editors complete and check it."""
+    from spinf_serve.packs.new import schema_text
+
+    _print(schema_text().splitlines())
+
+
 @packs.command("publish")
 def publish_pack(
     file: File,
     bump: Annotated[
-        Literal["major", "minor", "patch"] | None,
-        typer.Option(metavar="major|minor|patch", help="raise this part of the version if needed"),
+        str | None,
+        typer.Option(
+            metavar="major|minor|patch",
+            help="raise this part of the version if needed",
+        ),
     ] = None,
 ) -> None:
     """Publish a pack's file: a copy that never changes, and its line in prompt-packs.json."""
     from spinf_serve.packs.loader import read_pack
     from spinf_serve.packs.publish import publish
+    from spinf_serve.packs.versions import PARTS
 
-    done = publish(file, read=read_pack, bump=bump)
+    part = next((one for one in PARTS if one == bump), None)
+    if part is None and bump is not None:
+        raise Unusable(f"--bump {bump}: write {', '.join(PARTS[:-1])} or {PARTS[-1]}")
+    done = publish(file, read=read_pack, bump=part)
     raised = "" if done.bumped_from is None else f" (raised from {done.bumped_from})"
     what = "published" if done.changed else "was published before, nothing changed"
     print(f"{done.id} {done.version}{raised} {what}: {done.file}")
@@ -251,10 +273,13 @@ def publish_pack(
 @takes_settings("engine", "limits", also=("token",), positional=False)
 def fit_command(
     file: File,
-    sample: Annotated[
-        Path, typer.Argument(metavar="SAMPLE", help="its labelled sample", show_default=False)
-    ],
     config: ServerConfig,
+    sample: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="SAMPLE", help="its labelled sample; else sample.csv beside", show_default=False
+        ),
+    ] = None,
     server: Server = None,
     recording: Annotated[
         Path | None,
@@ -268,10 +293,16 @@ def fit_command(
     ] = False,
 ) -> None:
     """Fit a pack on a model by a labelled sample, and write the numbers into its file."""
+    from spinf_serve.pack_files import SAMPLE, refuse_published, sample_of
     from spinf_serve.pack_fit import answering, fit_pack, report_object
     from spinf_serve.pack_pages import fit_page
     from spinf_serve.packs.save import save_constants
 
+    if not dry_run:
+        refuse_published(file)
+    sample = sample_of(file) if sample is None else sample
+    if sample is None:
+        raise Unusable(f"no {SAMPLE} lies beside {file}: name the labelled sample behind it")
     with interruptible():
         fitted = fit_pack(
             file,

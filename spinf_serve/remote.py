@@ -1,6 +1,7 @@
 """A running server as one who answers questions: the same door as an engine in this process."""
 
 import json
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -92,6 +93,9 @@ def post(server: str, body: bytes, token: str | None) -> tuple[int, Any]:
     url = f"{server.rstrip('/')}/v1/score"
     if not url.startswith(("http://", "https://")):
         raise Unusable(f"--server {server}: an http:// or https:// address is needed")
+    root = re.sub(r"/v1(/.*)?$", "", server.rstrip("/"))
+    if root != server.rstrip("/"):
+        raise Unusable(f"--server {server}: the server's root is needed, {root}")
     headers = {"Content-Type": "application/json", "User-Agent": f"spinf-serve/{__version__}"}
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"

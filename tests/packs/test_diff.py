@@ -145,6 +145,18 @@ def test_a_fitted_pack_and_its_draft_differ_by_the_numbers_alone():
     assert all(label.startswith("demo/model: ") for label in labels)
 
 
+def test_bands_of_the_pack_are_no_difference_of_the_numbers():
+    bands = {"decision": {"act": 0.9, "review": 0.5}, "categories": {}}
+    fitted = read_pack(json.dumps(golden() | {"bands": bands}).encode(), "pack.json")
+    draft = read_pack(json.dumps(plain(fitted, None)).encode(), "pack.json")
+    labels = [label for group in told(difference(draft, fitted)).values() for label in group]
+    assert labels
+    assert not [label for label in labels if "bands" in label]
+    other = bands | {"decision": {"act": 0.8, "review": 0.5}}
+    again = read_pack(json.dumps(golden() | {"bands": other}).encode(), "pack.json")
+    assert told(difference(fitted, again)) == {"pack": {"bands": (bands, other)}}
+
+
 def test_what_the_file_says_to_lint_is_compared():
     text = TEXT.replace("      sign: -1\n", "      sign: -1\n      negates: mood\n")
     text += "lint: {waive: [{rule: flat, on: mood, reason: so}]}\n"

@@ -10,7 +10,7 @@ from spinf_serve.packs.sample import read_sample
 @pytest.mark.parametrize("pack_id", ["demo/mood", "my.team/a_b-c", "1/2", "x/null", "x/true"])
 def test_a_starter_is_valid_with_its_sample(pack_id, tmp_path):
     files = starter(pack_id)
-    assert set(files) == {"pack.yaml", "sample.csv"}
+    assert set(files) == {"pack.yaml", "sample.csv", "pack.schema.json"}
     pack = read_pack(files["pack.yaml"].encode(), "pack.yaml")
     assert pack.id == pack_id
     assert not pack.fitted

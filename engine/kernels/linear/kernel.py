@@ -138,12 +138,13 @@ def product_kernel(
         row_tile, column_tile = _place(tile, row_tiles, column_tiles, GROUP)
         row0, column0 = row_tile * ROWS, column_tile * COLUMNS
         row, column = row0 + tl.arange(0, ROWS), column0 + tl.arange(0, COLUMNS)
-        total = tl.zeros((ROWS, COLUMNS), tl.int32 if INTEGER else tl.float32)
+        kind: tl.constexpr = tl.int32 if INTEGER else tl.float32
+        total = tl.zeros((ROWS, COLUMNS), kind)
         if DESCRIPTORS:
             for step in range(steps):
                 left = x.load([row0, step * INNER])
                 right = weight.load([column0, step * INNER])
-                total = tl.dot(left, right.T, total, input_precision="ieee")
+                total = tl.dot(left, right.T, total, input_precision="ieee", out_dtype=kind)
         else:
             depth = tl.arange(0, INNER)
             x_at = x + (row % rows).to(tl.int64)[:, None] * inner + depth[None, :]
@@ -158,10 +159,7 @@ def product_kernel(
                     right = tl.load(weight_at, mask=inside[:, None], other=0.0)
                 if WIDEN:
                     right = right.to(left.dtype)
-                if INTEGER:
-                    total = tl.dot(left, right, total, out_dtype=tl.int32)
-                else:
-                    total = tl.dot(left, right, total, input_precision="ieee")
+                total = tl.dot(left, right, total, input_precision="ieee", out_dtype=kind)
                 x_at += INNER
                 weight_at += INNER
 

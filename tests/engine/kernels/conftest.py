@@ -7,6 +7,7 @@ its first import which.
 import os
 import sys
 
+import numpy as np
 import pytest
 import torch
 
@@ -21,4 +22,11 @@ if not torch.cuda.is_available() and "TRITON_INTERPRET" not in os.environ:
 @pytest.fixture(autouse=True)
 def _one_thread():
     with threads(1):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _floats_as_on_a_card():
+    """The interpreter computes with numpy, which warns where a card gives infinity or NaN."""
+    with np.errstate(all="ignore"):
         yield

@@ -1,0 +1,202 @@
+"""Every kernel and tile, as launches compile them: what the compiler's report goes through.
+
+The sizes are those of 12B and 31B models; a row of another length compiles the same code when its
+block is the same. Knows no compiler and no card.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spinf_serve.engine.kernels.elementwise.kernel import (
+    add_norm_kernel,
+    heads_kernel,
+    norm_kernel,
+    row_warps,
+)
+from spinf_serve.engine.kernels.linear.gate_up import GATE_BLOCK
+from spinf_serve.engine.kernels.linear.kernel import product_kernel
+from spinf_serve.engine.kernels.option_read.kernel import row_kernel, tile_kernel
+from spinf_serve.engine.kernels.tiles import (
+    Capability,
+    Scheme,
+    Tile,
+    product_ladder,
+    read_tile,
+    schemes,
+)
+
+_ELEMENTS: dict[Scheme, tuple[str, str]] = {
+    "fp8": ("fp8e4nv", "fp8e4nv"),
+    "int8": ("i8", "i8"),
+    "w8a16": ("bf16", "i8"),
+    "16bit": ("bf16", "bf16"),
+    "float32": ("fp32", "fp32"),
+}
+# (heads, key/value heads, head size, v is k) of sliding and full layers.
+_GEOMETRIES = ((16, 8, 256, False), (16, 1, 512, True), (9, 3, 64, False))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One kernel as one launch compiles it.
+
+    Attributes:
+        name: unique within a card's cases.
+        kernel: the function under `triton.jit`.
+        types: parameter -> Triton's name of its type, for parameters that are no constants.
+        constants: parameter -> value, None for a pointer that is not given.
+        unaligned: parameters that are no multiple of 16; other pointers and integers are.
+        warps, stages: of the launch.
+    """
+
+    name: str
+    kernel: Any
+    types: Mapping[str, str]
+    constants: Mapping[str, object]
+    unaligned: Collection[str]
+    warps: int
+    stages: int
+
+
+def cases(capability: Capability) -> list[Case]:
+    """The cases of one card, in a fixed order."""
+    found = []
+    for scheme in schemes(capability):
+        for _, tile in product_ladder(capability, scheme):
+            found.append(_product(scheme, tile, gate=False))
+            if scheme != "float32":
+                found.append(_product(scheme, tile, gate=True))
+    quants = {"": None, " to int8 rows": "i8"}
+    if "fp8" in schemes(capability):
+        quants |= {" to fp8": "fp8e4nv", " to fp8 rows": "fp8e4nv"}
+    for size in (3840, 5376):
+        for name, kind in quants.items():
+            found.append(_row(f"norm{name}", size, kind, "rows" in name, added=False))
+            found.append(_row(f"add norm{name}", size, kind, "rows" in name, added=True))
+    found += [_heads(*geometry) for geometry in _GEOMETRIES]
+    found += [_read_tile("16bit", read_tile(capability, "16bit")), _read_row()]
+    return found
+
+
+def _address(kind: str, block: list[int], tile: Tile) -> str:
+    return f"tensordesc<{kind}{block}>" if tile.descriptors else f"*{kind}"
+
+
+def _product(scheme: Scheme, tile: Tile, *, gate: bool) -> Case:
+    """With every epilogue the scheme has: scales by row and column, or a static gated fp8 chain."""
+    x, weight = _ELEMENTS[scheme]
+    out = "fp8e4nv" if gate and scheme == "fp8" else "bf16"
+    parts = 1 if gate else tile.store_parts
+    types = {
+        "x": _address(x, [tile.rows, tile.inner], tile),
+        "weight": _address(weight, [tile.columns, tile.inner], tile),
+        "out": _address(out, [tile.rows, tile.columns // (2 if gate else parts)], tile),
+        "rows": "i32",
+        "columns": "i32",
+        "inner": "i32",
+    }
+    scales = {"16bit": (0, 0), "float32": (0, 0), "w8a16": (0, 2)}.get(scheme, (2, 2))
+    given = {
+        "x_scale": scales[0] > 0,
+        "weight_scale": scales[1] > 0,
+        "residual": False,
+        "out_scale": out == "fp8e4nv",
+    }
+    types |= {name: "*fp32" for name, is_given in given.items() if is_given}
+    constants = {name: None for name, is_given in given.items() if not is_given}
+    constants |= {
+        "ROWS": tile.rows,
+        "COLUMNS": tile.columns,
+        "INNER": tile.inner,
+        "GROUP": tile.group,
+        "X_SCALE": scales[0],
+        "WEIGHT_SCALE": scales[1],
+        "RESIDUAL": False,
+        "GATE": 1 if gate else 0,
+        "GATE_ROWS": GATE_BLOCK,
+        "REQUANTIZE": given["out_scale"],
+        "INTEGER": scheme == "int8",
+        "WIDEN": scheme == "w8a16",
+        "WHOLE_STEPS": True,
+        "DESCRIPTORS": tile.descriptors,
+        "PERSISTENT": tile.persistent,
+        "STORE_PARTS": parts,
+    }
+    name = f"{'gated ' if gate else ''}product {scheme} {tile.rows}x{tile.columns}x{tile.inner}"
+    return Case(name, product_kernel, types, constants, {"rows"}, tile.warps, tile.stages)
+
+
+def _row(name: str, size: int, quant: str | None, by_row: bool, *, added: bool) -> Case:
+    block = 1 << (size - 1).bit_length()
+    types = {"out": f"*{quant or 'bf16'}", "size": "i32", "eps": "fp32"}
+    constants: dict[str, object] = {
+        "BLOCK": block,
+        "CAST_FIRST": False,
+        "QUANT": 0 if quant is None else 2 if by_row else 1,
+        "INTEGER": quant == "i8",
+        "LIMIT": {None: 0.0, "i8": 127.0}.get(quant, 448.0),
+        "SMALLEST": 1e-30,
+    }
+    for place, is_given in (("scale", quant and not by_row), ("out_scale", by_row)):
+        if is_given:
+            types[place] = "*fp32"
+        else:
+            constants[place] = None
+    if added:
+        types |= dict.fromkeys(("residual", "y", "post_weight", "next_weight"), "*bf16")
+        types |= {"layer_scale": "*fp32", "out_residual": "*bf16"}
+        constants |= {"POST": True, "LAYER_SCALE": True}
+    else:
+        types |= {"x": "*bf16", "weight": "*bf16"}
+        constants["NORM"] = True
+    kernel = add_norm_kernel if added else norm_kernel
+    return Case(f"{name}, {size}", kernel, types, constants, (), row_warps(size), 3)
+
+
+def _heads(heads: int, kv_heads: int, head_dim: int, v_is_k: bool) -> Case:
+    pointers = dict.fromkeys(("qkv", "q", "k", "v"), "*bf16")
+    pointers |= dict.fromkeys(("q_norm", "k_norm", "cos", "sin"), "*fp32")
+    types = {**pointers, "width": "i32", "moving": "i32", "eps": "fp32"}
+    constants = {
+        "HEADS": heads,
+        "KV_HEADS": kv_heads,
+        "HALF": head_dim // 2,
+        "HALF_BLOCK": head_dim // 2,
+        "BLOCK_HEADS": 2048 // head_dim,
+        "NORM": True,
+        "V_NORM": True,
+        "V_IS_K": v_is_k,
+    }
+    return Case(f"heads {heads}+{kv_heads}x{head_dim}", heads_kernel, types, constants, (), 4, 3)
+
+
+def _read_tile(scheme: Scheme, tile: Tile) -> Case:
+    hidden, head = _ELEMENTS[scheme]
+    types = {
+        "hidden": _address(hidden, [tile.rows, tile.inner], tile),
+        "head": _address(head, [tile.columns, tile.inner], tile),
+        "soft_cap": "fp32",
+        "rows": "i32",
+        "vocab": "i32",
+        "inner": "i32",
+    }
+    types |= dict.fromkeys(("hit_start", "hit_row", "hit_column", "hit_place"), "*i32")
+    types |= dict.fromkeys(("largest", "total", "wanted"), "*fp32")
+    constants = {
+        "ROWS": tile.rows,
+        "COLUMNS": tile.columns,
+        "INNER": tile.inner,
+        "CAP": True,
+        "WHOLE_STEPS": True,
+        "DESCRIPTORS": tile.descriptors,
+    }
+    name = f"read {scheme} {tile.rows}x{tile.columns}x{tile.inner}"
+    return Case(name, tile_kernel, types, constants, {"rows"}, tile.warps, tile.stages)
+
+
+def _read_row() -> Case:
+    types = dict.fromkeys(("largest", "total", "wanted"), "*fp32")
+    types |= {"column_start": "*i64", "rows": "i32", "vocab_tiles": "i32"}
+    constants = {"TILE_BLOCK": 2048, "COLUMN_BLOCK": 128}
+    return Case("read rows", row_kernel, types, constants, {"rows"}, 4, 3)

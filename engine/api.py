@@ -322,7 +322,7 @@ def open_engine(
         torch.set_num_threads(config.threads)
     tell = say or logger.info
     tell(f"opening model {config.model}")
-    opened = open_checkpoint(config.model, offline=config.offline)
+    opened = open_checkpoint(config.model, offline=config.offline, say=tell)
     with ThreadPoolExecutor(1) as beside:
         # Reading and hashing the file take about as long; hashing needs no interpreter lock.
         digest = beside.submit(opened.digest)

@@ -55,18 +55,21 @@ class OpenedModel:
     digest: Callable[[], str]
 
 
-def open_checkpoint(name: str, *, offline: bool) -> OpenedModel:
+def open_checkpoint(
+    name: str, *, offline: bool, say: Callable[[str], None] | None = None
+) -> OpenedModel:
     """Find a model and read everything of it but the weights.
 
     Args:
         name: `embedded`, id or alias of a manifest, a folder with config.json and safetensors, a
             .gguf file, or `owner/name[@revision]` on the hub.
         offline: never ask the hub, use what is in its cache.
+        say: gets a line about parts of the model that are not read.
 
     Raises `Unusable`, one line with the remedy, when it cannot be found, read or served.
     """
     located = locate(name, offline=offline)
-    return _of_folder(located) if located.path.is_dir() else _of_gguf(located)
+    return _of_folder(located, say) if located.path.is_dir() else _of_gguf(located)
 
 
 def _of_gguf(located: Located) -> OpenedModel:
@@ -86,7 +89,7 @@ def _of_gguf(located: Located) -> OpenedModel:
     )
 
 
-def _of_folder(located: Located) -> OpenedModel:
+def _of_folder(located: Located, say: Callable[[str], None] | None) -> OpenedModel:
     folder = located.path
     config = folder / CONFIG
     tokenizer = tokenizer_from_folder(folder)
@@ -99,9 +102,9 @@ def _of_folder(located: Located) -> OpenedModel:
     return OpenedModel(
         served=_served(located, spec, config, located.name),
         spec=_within(spec, located),
-        checkpoint=checkpoint_from_folder(folder, tied=spec.tied)
+        checkpoint=checkpoint_from_folder(folder, tied=spec.tied, say=say)
         if stored_as is None
-        else quantized_from_folder(folder, stored_as, tied=spec.tied),
+        else quantized_from_folder(folder, stored_as, tied=spec.tied, say=say),
         tokenizer=tokenizer,
         digest=lambda: folder_digest(files),
     )

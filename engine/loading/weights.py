@@ -5,8 +5,9 @@ checkpoints prefix the names of a text model, and which of their tensors it has 
 """
 
 import json
+import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 from pathlib import Path
 from typing import Final
@@ -39,15 +40,9 @@ _LONGEST_HEADER: Final = 100_000_000
 _TEXT_PREFIXES: Final = ("language_model.model.", "model.language_model.")
 _TEXT_HEADS: Final = ("language_model.lm_head.",)
 # Parts of such a checkpoint that a text model does not have.
-_OTHER_PARTS: Final = (
-    "vision_tower.",
-    "multi_modal_projector.",
-    "model.vision_tower.",
-    "model.multi_modal_projector.",
-    "model.vision_embedder.",
-    "model.audio_tower.",
-    "model.embed_vision.",
-    "model.embed_audio.",
+_OTHER_PART: Final = re.compile(
+    r"(?:model\.)?(?:vision_tower|audio_tower|multi_modal_projector|vision_embedder|embed_vision"
+    r"|embed_audio)(?=\.)"
 )
 
 
@@ -75,37 +70,46 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
     return tuple(folder / name for name in names)
 
 
-def checkpoint_from_folder(folder: Path, *, tied: bool) -> FileCheckpoint:
+def checkpoint_from_folder(
+    folder: Path, *, tied: bool, say: Callable[[str], None] | None = None
+) -> FileCheckpoint:
     """The weights in a folder of safetensors, in 16 or 32 bits.
 
     Args:
         folder: with `model.safetensors`, or an index and its files.
         tied: the head is the embedding table; a copy of it in the file is not offered.
+        say: gets a line when the files hold parts that a text model does not have.
 
     Raises `Unusable` for files that are missing, broken, contradict the index, or hold types that
     are not supported.
     """
-    tensors = _text_tensors(folder, tied=tied)
+    tensors = _text_tensors(folder, tied, say)
     for stored in tensors.values():
         _check_float(stored)
     return FileCheckpoint(folder, tensors)
 
 
 def quantized_from_folder(
-    folder: Path, stored_as: StoredFormat, *, tied: bool
+    folder: Path,
+    stored_as: StoredFormat,
+    *,
+    tied: bool,
+    say: Callable[[str], None] | None = None,
 ) -> QuantizedCheckpoint:
     """The weights in a folder of safetensors whose linear layers are in 8 bits.
 
     Args:
-        folder, tied: as for `checkpoint_from_folder`.
+        folder, tied, say: as for `checkpoint_from_folder`.
         stored_as: how the linear layers are stored.
 
     Raises `Unusable` as `checkpoint_from_folder`, and as `quantized_checkpoint`.
     """
-    return quantized_checkpoint(folder, _text_tensors(folder, tied=tied), stored_as)
+    return quantized_checkpoint(folder, _text_tensors(folder, tied, say), stored_as)
 
 
-def _text_tensors(folder: Path, *, tied: bool) -> dict[str, StoredTensor]:
+def _text_tensors(
+    folder: Path, tied: bool, say: Callable[[str], None] | None
+) -> dict[str, StoredTensor]:
     """The tensors that a text model has a use for, by the names of a text-only checkpoint."""
     found: dict[str, StoredTensor] = {}
     for path in weight_files(folder):
@@ -126,6 +130,10 @@ def _text_tensors(folder: Path, *, tied: bool) -> dict[str, StoredTensor]:
         if text_name in tensors:
             raise Unusable(f"{folder}: two tensors both stand for {text_name}")
         tensors[text_name] = stored
+    parts = [part[0] for part in map(_OTHER_PART.match, found) if part]
+    if parts and say is not None:
+        names = ", ".join(sorted(set(parts)))
+        say(f"left out {len(parts)} tensors for images and sound ({names}): only text is read")
     return tensors
 
 
@@ -140,7 +148,7 @@ def _check_float(stored: StoredTensor) -> None:
 
 def _text_name(name: str) -> str | None:
     """The name in a text-only checkpoint, or None for what a text model has no use for."""
-    if name.startswith(_OTHER_PARTS) or name.endswith(".rotary_emb.inv_freq"):
+    if _OTHER_PART.match(name) or name.endswith(".rotary_emb.inv_freq"):
         return None
     for prefix in _TEXT_PREFIXES:
         if name.startswith(prefix):

@@ -29,6 +29,13 @@ def opened(folder: str, dtype: str, **settings) -> Engine:
     return open_engine(config, Limits())
 
 
+def test_the_log_says_what_is_left_out(saved):
+    said: list[str] = []
+    open_engine(EngineConfig(model=saved[0], offline=True), Limits(), said.append)
+    [line] = [line for line in said if "left out" in line]
+    assert "images and sound (model.embed_vision, model.vision_tower): only text is read" in line
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_alone_is_packed(saved, dtype):
     engine = opened(saved[0], dtype)

@@ -1,5 +1,7 @@
 """A tiny Gemma 4 through the engine's door: its scores are its own, in whatever company and passes."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -24,7 +26,7 @@ def saved(tmp_path_factory) -> tuple[str, TinyModel]:
     return str(folder), save_tiny(folder, "gemma4_with_tower")
 
 
-def opened(folder: str, dtype: str, **settings) -> Engine:
+def opened(folder: str, dtype: Any, **settings) -> Engine:
     config = EngineConfig(model=folder, dtype=dtype, threads=1, offline=True, **settings)
     return open_engine(config, Limits())
 

@@ -218,7 +218,7 @@ def test_values_that_are_rotated_keys_break_parity(monkeypatch):
 def test_values_that_are_normed_keys_break_parity(monkeypatch):
     """Values of full layers from keys behind the norm with the keys' weight, before the rotation."""
     plain = CpuOps.rms_norm
-    weights = []
+    weights: list[torch.Tensor | None] = []
 
     def of_keys(self, x, weight, eps, **how):
         if weight is None and x.shape[-1] == SPEC.layers[2].head_dim:

@@ -27,6 +27,14 @@ def _norm_reference(x):
     return reference.rms_norm(x, _random(x.shape[-1], dtype=x.dtype, scale=1), 1e-5)
 
 
+def _bare_norm(x):
+    return cpu.rms_norm(x, None, 1e-5, cast_first=False)
+
+
+def _bare_norm_reference(x):
+    return reference.rms_norm(x, torch.ones(x.shape[-1], dtype=x.dtype), 1e-5)
+
+
 def _rotate(run):
     def rotate(x):
         angles = _random(3000, x.shape[-1] // 2)[: len(x)]
@@ -40,6 +48,7 @@ OPERATIONS = {
     "norm, cast first": (_norm(True), _norm_reference, (100,)),
     "norm, cast last": (_norm(False), _norm_reference, (100,)),
     "norm of heads": (_norm(False), _norm_reference, (3, 24)),
+    "norm without weight": (_bare_norm, _bare_norm_reference, (3, 24)),
     "rotate": (_rotate(cpu.rotate), _rotate(reference.rotate), (3, 24)),
     "silu": (cpu.silu_gate, reference.silu_gate, (2 * 101,)),
     "gelu": (cpu.gelu_tanh_gate, reference.gelu_tanh_gate, (2 * 101,)),

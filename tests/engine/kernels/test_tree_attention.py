@@ -142,3 +142,39 @@ def test_release_forgets_a_tree_once():
     ops.release(7)
     with pytest.raises(AssertionError, match="not kept"):
         ops.layout(later, [(3, 64)])
+
+
+def test_layers_whose_heads_differ_do_not_disturb_one_another():
+    """Each layer's rows and kept keys, over two passes, are those of a layout of its own."""
+    ops, shapes = CpuOps(torch.float32), [HEADS[1], HEADS[0], HEADS[1]]
+    first = make_pass(
+        Part([1] * 130, trunk_end=64, key=1, keep=True), Part([1] * 9, [[1, 2]], key=2)
+    )
+    second = make_pass(Part([1] * 130, [[1, 2], [3]], trunk_start=64, key=1))
+
+    def run(chosen, keep):
+        layouts = [ops.layout(plan, [heads[1:] for heads in chosen]) for plan in (first, second)]
+        found = []
+        for layout in layouts:
+            for layer, (heads, seed) in enumerate(zip(chosen, keep, strict=True)):
+                rows = _random_rows(len(layout.tokens), heads, seed)
+                found.append(ops.attention(layout, layer, *rows, scale=0.2, window=70))
+        ops.release(1)
+        return found
+
+    with nan_memory():
+        together = run(shapes, (5, 6, 7))
+        for place, heads in enumerate(shapes):
+            alone = run([heads], [5 + place])
+            assert torch.equal(together[place], alone[0])
+            assert torch.equal(together[3 + place], alone[1])
+
+
+def _random_rows(count, heads, seed):
+    """q, k, v of finite rows."""
+    generator = torch.Generator().manual_seed(seed)
+    query_heads, kv_heads, size = heads
+    return [
+        torch.randn(count, number, size, generator=generator)
+        for number in (query_heads, kv_heads, kv_heads)
+    ]

@@ -14,13 +14,14 @@ from spinf_serve.engine.loading.checkpoint import (
     opened,
     read_values,
 )
-from spinf_serve.engine.loading.dequantize import PIECE
 from spinf_serve.engine.quantization import fp8, int8
 from spinf_serve.engine.quantization.symmetric import largest_magnitude, scale_of
 from spinf_serve.engine.quantization.tensor import Kind, QuantizedTensor
 from spinf_serve.packs.errors import Unusable
 
 _KINDS: Final = {"fp8": fp8, "int8": int8}
+# Weights rounded at a time, 2 MB of float32: fewer, and starting operations takes longer than they do.
+_PIECE: Final = 1 << 19
 _Use = Callable[[int, torch.Tensor], None]
 
 
@@ -112,7 +113,7 @@ class QuantizingCheckpoint:
             self._checkpoint.read_into(name, whole)
             use(0, whole)
             return
-        step = max(1, PIECE // columns)
+        step = max(1, _PIECE // columns)
         buffer = torch.empty((min(step, rows), columns))
         with opened(stored.path) as file:
             for start in range(0, rows, step):

@@ -40,4 +40,5 @@ def encode(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
 
 def holds_nan(codes: torch.Tensor) -> bool:
     """Whether one of the codes (contiguous) stands for NaN."""
-    return bool(((codes.view(torch.uint8) & 0x7F) == 0x7F).any())
+    # A maximum of bytes is many times as fast as comparing each.
+    return codes.numel() > 0 and int((codes.view(torch.uint8) & 0x7F).max()) == 0x7F

@@ -28,9 +28,9 @@ def plain(folder, tensors):
 @pytest.mark.parametrize("kind", ["fp8", "int8"])
 def test_pieces_make_the_same_codes_as_the_whole(tmp_path, kind, by_row, dtype):
     # One row is more than a piece, several rows are one, and a last piece is shorter.
-    shapes = [(3, 40_001), (129, 1000), (1, 1), (64, 64)]
+    shapes = [(3, 600_001), (1100, 1000), (1, 1), (64, 64)]
     tensors = {
-        f"model.layers.{number}.mlp.up_proj.weight": torch.randn(shape).to(dtype)
+        f"model.layers.{number}.mlp.up_proj.weight": (torch.randn(shape) * 3).to(dtype)
         for number, shape in enumerate(shapes)
     }
     tensors["model.layers.3.mlp.up_proj.weight"][5] = 0

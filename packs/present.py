@@ -31,6 +31,12 @@ def filled(pack: Pack, context: Context, given: Mapping[str, str]) -> tuple[str,
             )
     values: dict[str, str] = {}
     for name, parameter in pack.parameters.items():
+        if given.get(name) == "" and parameter.required and parameter.default is None:
+            raise Refused(
+                "invalid_field",
+                f"the parameter {name!r} is empty, and the pack {pack.id} requires it; give it text",
+                name,
+            )
         if name in given:
             values[name] = given[name]
         elif parameter.default is not None:

@@ -1,8 +1,9 @@
 """Questions and inputs of a request: from JSON values to the inputs of a call."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 from spinf_serve.engine.work import Limits
@@ -16,6 +17,8 @@ from spinf_serve.server.wire.pack_refs import check_own, wrapping
 
 MAX_ID_CHARS = 128
 """Longest id of an input or query, and longest endpoint."""
+
+NO_PLACES: Mapping[str, str] = MappingProxyType({})
 
 MAX_NOTES = 32
 """Most ignored fields that one answer tells of."""
@@ -55,12 +58,25 @@ class Reading:
     packs: tuple[UsedPack, ...] = ()
     notes: list[Warning] = field(default_factory=list)
 
-    def note(self, fields: Fields) -> None:
-        """Remembers the unknown fields of an object that look like misspelt ones."""
+    def note(self, fields: Fields, elsewhere: Mapping[str, str] = NO_PLACES) -> None:
+        """Remembers the unknown fields of an object that look like misspelt or misplaced ones.
+
+        Args:
+            elsewhere: names of fields that other objects have -> where they belong.
+        """
         if fields.unknown and len(self.notes) < MAX_NOTES:
+            misplaced = [name for name in fields.unknown if name in elsewhere]
+            self.notes += [
+                ignored(
+                    fields.at(name),
+                    f"is not a field here and was ignored; it belongs into {elsewhere[name]}",
+                )
+                for name in misplaced
+            ]
             self.notes += [
                 ignored(fields.at(name), f"is not a field and was ignored; did you mean `{near}`?")
                 for name, near in fields.misspelt()
+                if name not in misplaced
             ]
 
 
@@ -175,7 +191,7 @@ def read_inputs(
             asked = own.behind(reading.packs)
         _check_count(entry, name, asked, reading)
         reading.answers.take(asked.answers)
-        around = wrapping(entry, reading.packs)
+        around = wrapping(entry, reading.packs, single=messages is not None)
         content = read_content(entry, reading.packs, single=messages is not None)
         found[name] = Input(
             id=name,
@@ -233,7 +249,8 @@ def _check_count(entry: Fields, name: str, asked: _Asked, reading: Reading) -> N
         hint = f"; {reading.notes[0].message}" if reading.notes else ""
         raise Refused(
             "empty_queries",
-            f"the input {name!r} has no question: give scoring.queries or queries of its own{hint}",
+            f"the input {name!r} has no question: give scoring.queries, scoring.packs or queries of "
+            f"its own{hint}",
             entry.path,
         )
     most = reading.limits.max_prompts_per_input

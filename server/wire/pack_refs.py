@@ -17,6 +17,7 @@ from spinf_serve.server.wire.fields import Fields, wrong_type
 _PACK = frozenset({"id", "version", "context", "include_queries", "decision"})
 _DECISION = frozenset({"mode", "threshold", "thresholds", "critical"})
 _SHOWN_CHARS = 128
+_PARAMETERS_PLACE = "parameters of a context stand in inputs[].parameters"
 
 
 def read_packs(scoring: Fields, served: ServedPacks, engine: Engine) -> tuple[UsedPack, ...]:
@@ -43,6 +44,13 @@ def read_packs(scoring: Fields, served: ServedPacks, engine: Engine) -> tuple[Us
 
 
 def _ref(entry: Fields, served: ServedPacks, engine: Engine) -> UsedPack:
+    if "parameters" in entry.unknown:
+        raise Refused(
+            "invalid_field",
+            f"{entry.at('parameters')} is not a field of a pack reference: {_PARAMETERS_PLACE}, "
+            "since every content may have its own",
+            entry.at("parameters"),
+        )
     _refuse_unknown(entry, "a pack reference", _PACK)
     name = entry.text("id")
     version = entry.optional_text("version")
@@ -173,8 +181,11 @@ def check_own(questions: Mapping[str, tuple[Question, str]], refs: Sequence[Used
             )
 
 
-def wrapping(entry: Fields, refs: Sequence[UsedPack]) -> tuple[str, str]:
+def wrapping(entry: Fields, refs: Sequence[UsedPack], single: bool = False) -> tuple[str, str]:
     """Text that the packs put before and after an input's content.
+
+    Args:
+        single: whether the body gave `messages` and no `inputs`, and so can give no parameters.
 
     Raises:
         Refused: `invalid_field` for a parameter that is missing or not every pack's;
@@ -189,17 +200,33 @@ def wrapping(entry: Fields, refs: Sequence[UsedPack]) -> tuple[str, str]:
         try:
             pairs.append(filled(ref.pack, ref.context, given))
         except Refused as refused:
-            raise Refused(refused.code, f"{where}: {refused.message}", where) from None
+            hint = _parameter_hint(refused.param or "", given, ref, refs, single)
+            raise Refused(refused.code, f"{where}: {refused.message}{hint}", where) from None
     for ref, pair in zip(refs[1:], pairs[1:], strict=True):
         if pair != pairs[0]:
             raise Refused(
                 "pack_conflict",
                 f"the packs {refs[0].pack.id} (context {refs[0].context.name}) and {ref.pack.id} "
                 f"(context {ref.context.name}) present the content in different words; ask them "
-                "in two calls, or choose contexts that agree",
+                "in two calls, or choose contexts that agree (GET /v1/packs tells them)",
                 ref.path,
             )
     return pairs[0]
+
+
+def _parameter_hint(
+    name: str, given: Mapping[str, str], ref: UsedPack, refs: Sequence[UsedPack], single: bool
+) -> str:
+    """What else to say of a parameter that a pack lacks or misses."""
+    if single:
+        return f"; {_PARAMETERS_PLACE}: give inputs in place of messages"
+    others = [one.pack.id for one in refs if name in one.pack.parameters]
+    if name in given and name not in ref.pack.parameters and others:
+        return (
+            f", which {', '.join(others)} has: every parameter must be known to all packs of a "
+            "call, so ask packs with different contexts in two calls"
+        )
+    return ""
 
 
 def _parameters(entry: Fields) -> dict[str, str]:

@@ -23,6 +23,11 @@ from spinf_serve.server.wire.pack_refs import check_own, read_packs
 
 _BODY = frozenset({"model", "messages", "inputs", "scoring", "endpoint", "limits", "features"})
 _SCORING = frozenset({"queries", "empty_floor", "case_insensitive", "packs", "precision"})
+_BELONGS = {name: f"scoring.{name}" for name in sorted(_SCORING)} | {
+    "parameters": "inputs[].parameters, beside the input's messages"
+}
+"""Fields that are easily written at the top of a body, and where they belong."""
+
 _FEATURES = frozenset({"media", "extraction", "generation"})
 _LIMITS = frozenset(Limits.__dataclass_fields__) | {
     "max_extractions_per_input",
@@ -83,7 +88,7 @@ def read_request(
         characters=Budget(most * _CHARS_OF_TOKEN, "characters of filled templates"),
         answers=Budget(most, "probabilities of options"),
     )
-    reading.note(body)
+    reading.note(body, _BELONGS)
     if caller.trusted:
         for name, known in (("limits", _LIMITS), ("features", _FEATURES)):
             if body.get(name) is not None:
@@ -100,7 +105,7 @@ def read_request(
     scoring = Fields(
         {} if body.get("scoring") is None else body.get("scoring"), "scoring", _SCORING
     )
-    reading.note(scoring)
+    reading.note(scoring, {"parameters": _BELONGS["parameters"]})
     full_precision = _full_precision(scoring)
     reading.empty_floor = scoring.flag("empty_floor", True)
     reading.case_insensitive = scoring.flag("case_insensitive", True)

@@ -52,6 +52,13 @@ def test_a_required_one_is_missed_with_its_label_also_where_this_context_does_no
     assert "'shop' (Shop name)" in refused.message and PACK.id in refused.message
 
 
+def test_a_required_one_may_not_be_empty():
+    refused = refusal(pack(SHOP), {"shop": ""})
+    assert (refused.code, refused.param) == ("invalid_field", "shop")
+    assert "'shop' is empty" in refused.message
+    assert filled(pack(DAY), context("{day}{X}"), {"day": ""}) == ("", "")
+
+
 @pytest.mark.parametrize(
     ("parameters", "says"),
     [((SHOP,), "did you mean `shop`"), ((CITY,), "it has city"), ((), "it has none")],
@@ -88,7 +95,7 @@ def test_other_braces_of_a_context_stay():
 
 @given(
     st.lists(st.sampled_from(["{shop}", "{city}", "{", "}", "text", "{X", "\n", "é"])),
-    st.dictionaries(st.sampled_from(["shop", "city"]), st.text(max_size=8), min_size=2),
+    st.dictionaries(st.sampled_from(["shop", "city"]), st.text(min_size=1, max_size=8), min_size=2),
 )
 def test_a_context_is_its_texts_and_values_in_order(parts, given):
     before, after = filled(pack(SHOP, CITY), Context("c", "", "".join(parts), ""), given)

@@ -138,7 +138,12 @@ def refusal(read) -> Callable[[Any], Refused]:
             "true or false",
         ),
         ([ref(contexts="email")], "invalid_field", "scoring.packs.0.contexts", "`context`"),
-        ([ref(parameters={})], "invalid_field", "scoring.packs.0.parameters", "not a field"),
+        (
+            [ref(parameters={})],
+            "invalid_field",
+            "scoring.packs.0.parameters",
+            "stand in inputs[].parameters",
+        ),
         ([ref(decision=[])], "invalid_field", "scoring.packs.0.decision", "an object"),
         (
             [ref("loud"), ref("twin")],
@@ -296,6 +301,8 @@ def test_own_questions_may_not_take_the_group_of_a_used_pack(read, refusal):
         ([ref("needs")], None, "needs the parameter 'shop' (Shop name)"),
         ([ref("needs")], {}, "needs the parameter 'shop'"),
         ([ref("twin"), ref()], {"day": "Monday"}, "demo/support has no parameter 'day'"),
+        ([ref("twin"), ref()], {"day": "Monday"}, "which demo/twin has: every parameter must be"),
+        ([ref("needs")], {"shop": ""}, "the parameter 'shop' is empty"),
         ([ref()], [], "an object"),
         ([ref()], {"shop": None}, "null"),
         ([ref()], {"shop": ["x"]}, "a list"),
@@ -334,6 +341,28 @@ def test_a_body_of_messages_takes_the_defaults_and_misses_what_is_required(read,
     value["scoring"] = {"packs": [ref("needs")]}
     refused = refusal(value)
     assert (refused.code, refused.param) == ("invalid_field", "inputs.0.parameters")
+    assert "stand in inputs[].parameters: give inputs in place of messages" in refused.message
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "place"),
+    [
+        ("packs", [ref()], "scoring.packs"),
+        ("queries", [question()], "scoring.queries"),
+        ("parameters", {"shop": "x"}, "inputs[].parameters"),
+    ],
+)
+def test_a_field_at_the_wrong_place_is_told_where_it_belongs(read, refusal, name, value, place):
+    misplaced = body(queries=[question()]) | {name: value}
+    [note] = read(misplaced).warnings
+    assert (note.code, note.param) == ("ignored_field", name)
+    assert f"it belongs into {place}" in note.message
+    if name != "parameters":
+        misplaced["scoring"] = {}
+        refused = refusal(misplaced)
+        assert refused.code == "empty_queries"
+        assert "give scoring.queries, scoring.packs or" in refused.message
+        assert f"it belongs into {place}" in refused.message
 
 
 def test_the_context_goes_around_all_messages(read):

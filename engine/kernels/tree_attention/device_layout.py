@@ -153,9 +153,7 @@ def lay_out(
     )
 
 
-def mapped(
-    layout: DeviceLayout[Array], change: Callable[[Array], Other]
-) -> DeviceLayout[Other]:
+def mapped(layout: DeviceLayout[Array], change: Callable[[Array], Other]) -> DeviceLayout[Other]:
     """The layout with each array changed, in one fixed order."""
 
     def queries(old: Queries[Array]) -> Queries[Other]:
@@ -308,9 +306,7 @@ def _tiles(
     )
 
 
-def _trunk_tiles(
-    parts: _Parts, asked: _Asked, room: NDArray[np.int64], tokens: int
-) -> IntArray:
+def _trunk_tiles(parts: _Parts, asked: _Asked, room: NDArray[np.int64], tokens: int) -> IntArray:
     """Runs of at most `tokens` queries, trunk rows and branch rows of each slice apart."""
     number = np.arange(len(parts.row))
     has_trunk = parts.trunk_len > 0

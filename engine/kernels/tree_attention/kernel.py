@@ -22,6 +22,7 @@ import numpy as np
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from spinf_serve.engine.kernels.tree_attention.device_layout import (
     PATH_FIELDS,
@@ -48,7 +49,10 @@ _NAN_ROWS = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kept:
-    """The pool of one layer: [slots, G, D] keys and values of trunks, in the model's dtype."""
+    """The pool of one layer: [slots, G, D] keys and values of trunks, in the model's dtype.
+
+    Values are finite also where nothing was kept yet.
+    """
 
     keys: torch.Tensor
     values: torch.Tensor
@@ -136,7 +140,9 @@ def confine_nan(k: torch.Tensor, v: torch.Tensor) -> None:
     if rows:
         count = rows * kv_heads
         grid = (triton.cdiv(count, _NAN_ROWS),)
-        _confine[grid](k, v, count, size, triton.next_power_of_2(size), _NAN_ROWS, num_warps=4)
+        confine_kernel[grid](
+            k, v, count, size, triton.next_power_of_2(size), _NAN_ROWS, num_warps=4
+        )
 
 
 def _check(
@@ -178,12 +184,20 @@ def _launch_trunk(
     q, k, v, out = heads
     kind, size = work.kind, q.shape[2]
     borrowed = kept if work.borrows and kept is not None else Kept(k, v)
-    _trunk_step[(len(tiles.trunk), k.shape[1])](
+    wide = _wide(size)
+    descriptors = kind.tiling.descriptors and wide == size
+
+    def address(tensor: torch.Tensor) -> torch.Tensor | TensorDescriptor:
+        if not descriptors:
+            return tensor
+        return TensorDescriptor.from_tensor(tensor.flatten(1), [kind.tiling.keys, size])
+
+    trunk_kernel[(len(tiles.trunk), k.shape[1])](
         q,
-        k,
-        v,
-        borrowed.keys,
-        borrowed.values,
+        address(k),
+        address(v),
+        address(borrowed.keys),
+        address(borrowed.values),
         out,
         state.top,
         state.total,
@@ -195,11 +209,12 @@ def _launch_trunk(
         HEADS=q.shape[1],
         KV_HEADS=k.shape[1],
         SIZE=size,
-        WIDE=max(16, triton.next_power_of_2(size)),
+        WIDE=wide,
         ROWS=kind.tiling.rows,
         KEYS=kind.tiling.keys,
         WINDOWED=kind.window is not None,
         BORROWS=work.borrows,
+        DESCRIPTORS=descriptors,
         num_warps=kind.tiling.warps,
         num_stages=kind.tiling.stages,
     )
@@ -218,7 +233,7 @@ def _launch_path(
         return
     q, k, v, out = heads
     kind, size = work.kind, q.shape[2]
-    _path_step[(len(tiles.path), k.shape[1])](
+    path_kernel[(len(tiles.path), k.shape[1])](
         q,
         k,
         v,
@@ -235,13 +250,18 @@ def _launch_path(
         HEADS=q.shape[1],
         KV_HEADS=k.shape[1],
         SIZE=size,
-        WIDE=max(16, triton.next_power_of_2(size)),
+        WIDE=_wide(size),
         ROWS=kind.tiling.path_rows,
         KEYS=kind.tiling.path_keys,
         WINDOWED=kind.window is not None,
         num_warps=kind.tiling.path_warps,
         num_stages=kind.tiling.path_stages,
     )
+
+
+def _wide(size: int) -> int:
+    """A head with its padding: a tile's sides are powers of two, at least 16 in a product."""
+    return max(16, 1 << (size - 1).bit_length())
 
 
 @triton.jit
@@ -263,59 +283,84 @@ def _fold(top, total, values, q, k, v, seen, factor, MASK: tl.constexpr):
 
 
 @triton.jit
-def _meet_trunk(
-    top,
-    total,
-    values,
-    q,
-    k_start,
-    v_start,
-    kept_k_start,
-    kept_v_start,
-    begin,
-    end,
-    cut,
-    ring,
-    position,
-    trunk_len,
-    factor,
-    window,
-    d,
+def _meet(
+    top, total, values, q, k, v, begin, end, row, shift, ring, kv_head, position, trunk_len,
+    factor, window,
     STRIDE: tl.constexpr,
     SIZE: tl.constexpr,
     WIDE: tl.constexpr,
     KEYS: tl.constexpr,
     MASK: tl.constexpr,
     WINDOWED: tl.constexpr,
-    BORROWS: tl.constexpr,
-):
-    """Rows of a tile against the trunk's keys from `begin`, a tile's border, up to `end`."""
+    RING: tl.constexpr,
+    DESCRIPTORS: tl.constexpr,
+):  # fmt: skip
+    """Rows of a tile against the trunk's keys from `begin`, a tile's border, up to `end`.
+
+    The key at offset j lies in row `row + j - shift`, or in a ring at `row + j % ring`.
+    """
     lane = tl.arange(0, KEYS)
+    d = tl.arange(0, WIDE)
+    if not DESCRIPTORS:
+        k_start = k + row.to(tl.int64) * STRIDE + kv_head * SIZE
+        v_start = v + row.to(tl.int64) * STRIDE + kv_head * SIZE
     for first in range(begin, end, KEYS):
         key = first + lane
-        k_from, v_from, place = k_start, v_start, first - cut
-        if BORROWS:
-            before = first < cut
-            k_from = tl.where(before, kept_k_start, k_start)
-            v_from = tl.where(before, kept_v_start, v_start)
-            place = tl.where(before, first % ring, first - cut)
-        at = (place + lane)[:, None] * STRIDE + d[None, :]
-        if MASK or SIZE < WIDE:
-            inside = (key < end)[:, None] & (d[None, :] < SIZE)
-            k = tl.load(k_from + at, mask=inside, other=0.0)
-            v = tl.load(v_from + at, mask=inside, other=0.0)
+        place = first % ring if RING else first - shift
+        if DESCRIPTORS:
+            # Rows behind the end are there, finite and masked, or zeros.
+            tile_k = k.load([row + place, kv_head * SIZE])
+            tile_v = v.load([row + place, kv_head * SIZE])
         else:
-            k = tl.load(k_from + at)
-            v = tl.load(v_from + at)
+            at = (place + lane)[:, None] * STRIDE + d[None, :]
+            if MASK or SIZE < WIDE:
+                inside = (key < end)[:, None] & (d[None, :] < SIZE)
+                tile_k = tl.load(k_start + at, mask=inside, other=0.0)
+                tile_v = tl.load(v_start + at, mask=inside, other=0.0)
+            else:
+                tile_k = tl.load(k_start + at)
+                tile_v = tl.load(v_start + at)
         seen = (key[None, :] <= position[:, None]) & (key[None, :] < trunk_len)
         if WINDOWED:
             seen = seen & (key[None, :] > position[:, None] - window)
-        top, total, values = _fold(top, total, values, q, k, v, seen, factor, MASK)
+        top, total, values = _fold(top, total, values, q, tile_k, tile_v, seen, factor, MASK)
+    return top, total, values
+
+
+@triton.jit
+def _meet_all(
+    top, total, values, q, k, v, begin, full, part, end, row, shift, ring, kv_head, position,
+    trunk_len, factor, window,
+    STRIDE: tl.constexpr,
+    SIZE: tl.constexpr,
+    WIDE: tl.constexpr,
+    KEYS: tl.constexpr,
+    WINDOWED: tl.constexpr,
+    RING: tl.constexpr,
+    DESCRIPTORS: tl.constexpr,
+):  # fmt: skip
+    """As `_meet` from `begin` to `end`; every row of the tile sees the keys from `full` to `part`."""
+    if WINDOWED:
+        top, total, values = _meet(
+            top, total, values, q, k, v, begin, full, row, shift, ring, kv_head, position,
+            trunk_len, factor, window,
+            STRIDE, SIZE, WIDE, KEYS, True, WINDOWED, RING, DESCRIPTORS,
+        )  # fmt: skip
+    top, total, values = _meet(
+        top, total, values, q, k, v, full, part, row, shift, ring, kv_head, position,
+        trunk_len, factor, window,
+        STRIDE, SIZE, WIDE, KEYS, False, WINDOWED, RING, DESCRIPTORS,
+    )  # fmt: skip
+    top, total, values = _meet(
+        top, total, values, q, k, v, part, end, row, shift, ring, kv_head, position,
+        trunk_len, factor, window,
+        STRIDE, SIZE, WIDE, KEYS, True, WINDOWED, RING, DESCRIPTORS,
+    )  # fmt: skip
     return top, total, values
 
 
 @triton.jit(do_not_specialize=["factor", "window"])
-def _trunk_step(
+def trunk_kernel(
     q,
     k,
     v,
@@ -337,6 +382,7 @@ def _trunk_step(
     KEYS: tl.constexpr,
     WINDOWED: tl.constexpr,
     BORROWS: tl.constexpr,
+    DESCRIPTORS: tl.constexpr,
 ):
     """One trunk tile and one key/value head: final rows to `out`, the state of others beside."""
     GROUP: tl.constexpr = HEADS // KV_HEADS
@@ -349,25 +395,22 @@ def _trunk_step(
     low = tl.load(fields + 3)
     high = tl.load(fields + 4)
     is_final = tl.load(fields + 5)
-    row = tl.load(fields + 6).to(tl.int64)
+    row = tl.load(fields + 6)
     cut = tl.load(fields + 7)
-    slot = tl.load(fields + 8).to(tl.int64)
+    slot = tl.load(fields + 8)
     ring = tl.load(fields + 9)
 
     r = tl.arange(0, ROWS)
     d = tl.arange(0, WIDE)
     # Rows behind the last repeat its token: all that is loaded is there.
-    query = first_query + tl.minimum(r // GROUP, count - 1)
-    head = query.to(tl.int64) * HEADS + kv_head * GROUP + r % GROUP
-    position = tl.load(positions + query)
+    token = tl.minimum(r // GROUP, count - 1)
+    position = tl.load(positions + first_query + token)
+    first_head = first_query.to(tl.int64) * HEADS + kv_head * GROUP
+    head = token * HEADS + r % GROUP
     own = r < count * GROUP
     at = head[:, None] * SIZE + d[None, :]
-    tile_q = tl.load(q + at, mask=d[None, :] < SIZE, other=0.0)
+    tile_q = tl.load(q + first_head * SIZE + at, mask=d[None, :] < SIZE, other=0.0)
 
-    k_start = k + row * STRIDE + kv_head * SIZE
-    v_start = v + row * STRIDE + kv_head * SIZE
-    kept_k_start = kept_k + slot * STRIDE + kv_head * SIZE
-    kept_v_start = kept_v + slot * STRIDE + kv_head * SIZE
     top = tl.full((ROWS,), _LEAST, tl.float32)
     total = tl.zeros((ROWS,), tl.float32)
     values = tl.zeros((ROWS, WIDE), tl.float32)
@@ -377,38 +420,39 @@ def _trunk_step(
     begin = 0
     full = 0
     if WINDOWED:
-        begin = tl.maximum(low - window + 1, 0) // KEYS * KEYS
-        begin = tl.minimum(begin, end)
+        begin = tl.minimum(tl.maximum(low - window + 1, 0) // KEYS * KEYS, end)
         full = (tl.maximum(high - window + 1, 0) + KEYS - 1) // KEYS * KEYS
         full = tl.minimum(full, end)
-        top, total, values = _meet_trunk(
-            top, total, values, tile_q, k_start, v_start, kept_k_start, kept_v_start,
-            begin, full, cut, ring, position, trunk_len, factor, window, d,
-            STRIDE, SIZE, WIDE, KEYS, True, WINDOWED, BORROWS,
-        )  # fmt: skip
     part = tl.maximum(tl.minimum(low + 1, trunk_len) // KEYS * KEYS, full)
-    top, total, values = _meet_trunk(
-        top, total, values, tile_q, k_start, v_start, kept_k_start, kept_v_start,
-        full, part, cut, ring, position, trunk_len, factor, window, d,
-        STRIDE, SIZE, WIDE, KEYS, False, WINDOWED, BORROWS,
-    )  # fmt: skip
-    top, total, values = _meet_trunk(
-        top, total, values, tile_q, k_start, v_start, kept_k_start, kept_v_start,
-        part, end, cut, ring, position, trunk_len, factor, window, d,
-        STRIDE, SIZE, WIDE, KEYS, True, WINDOWED, BORROWS,
+    if BORROWS:
+        top, total, values = _meet_all(
+            top, total, values, tile_q, kept_k, kept_v, tl.minimum(begin, cut),
+            tl.minimum(full, cut), tl.minimum(part, cut), tl.minimum(end, cut), slot, 0, ring,
+            kv_head, position, trunk_len, factor, window,
+            STRIDE, SIZE, WIDE, KEYS, WINDOWED, True, DESCRIPTORS,
+        )  # fmt: skip
+        begin = tl.maximum(begin, cut)
+        full = tl.maximum(full, cut)
+        part = tl.maximum(part, cut)
+        end = tl.maximum(end, cut)
+    top, total, values = _meet_all(
+        top, total, values, tile_q, k, v, begin, full, part, end, row, cut, ring,
+        kv_head, position, trunk_len, factor, window,
+        STRIDE, SIZE, WIDE, KEYS, WINDOWED, False, DESCRIPTORS,
     )  # fmt: skip
 
     stored = own[:, None] & (d[None, :] < SIZE)
     if is_final:
-        tl.store(out + at, (values / total[:, None]).to(out.dtype.element_ty), mask=stored)
+        result = (values / total[:, None]).to(out.dtype.element_ty)
+        tl.store(out + first_head * SIZE + at, result, mask=stored)
     else:
-        tl.store(top_out + head, top, mask=own)
-        tl.store(total_out + head, total, mask=own)
-        tl.store(values_out + at, values, mask=stored)
+        tl.store(top_out + first_head + head, top, mask=own)
+        tl.store(total_out + first_head + head, total, mask=own)
+        tl.store(values_out + first_head * SIZE + at, values, mask=stored)
 
 
 @triton.jit(do_not_specialize=["factor", "window"])
-def _path_step(
+def path_kernel(
     q,
     k,
     v,
@@ -476,7 +520,7 @@ def _path_step(
 
 
 @triton.jit(do_not_specialize=["count"])
-def _confine(k, v, count, SIZE: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr):
+def confine_kernel(k, v, count, SIZE: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr):
     """ROWS rows of SIZE values: what is not finite moves from the value to its key."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     d = tl.arange(0, WIDE)

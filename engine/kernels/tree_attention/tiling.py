@@ -1,4 +1,4 @@
-"""Tile sizes of the attention kernels, by head size. Known before a pass, never tuned in one.
+"""Tile sizes of the attention kernels, by card and head size. A table, no search.
 
 The number of keys of a tile is part of the numerics: a row sums over its keys tile by tile. The
 number of rows, warps and stages is speed alone.
@@ -6,6 +6,7 @@ number of rows, warps and stages is speed alone.
 
 from dataclasses import dataclass
 
+from spinf_serve.engine.kernels.tiles import INTERPRETER, Capability, entry_of
 from spinf_serve.engine.tree.plan import TRUNK_BLOCK
 
 
@@ -18,6 +19,8 @@ class Tiling:
         path_rows, path_keys: a tile of the path step.
         warps, stages: of the trunk step.
         path_warps, path_stages: of the path step.
+        descriptors: the trunk step loads keys and values through the card's bulk copy engine,
+            where a head has no padding.
     """
 
     rows: int
@@ -28,6 +31,7 @@ class Tiling:
     stages: int
     path_warps: int
     path_stages: int
+    descriptors: bool = False
 
     def __post_init__(self) -> None:
         if TRUNK_BLOCK % self.keys:
@@ -48,20 +52,44 @@ def _tokens(rows: int, group: int) -> int:
     return rows // group
 
 
-# Head size up to which an entry serves, and the entry. 256 and 512 are where an untuned forerunner
-# was fastest on an H200 with 16 query heads (8 and 1 key/value heads); the smaller sizes are
-# unmeasured. Bytes of shared memory of the trunk step in 16 bit: 2 D (rows + 2 keys stages).
-_HOPPER = (
-    (64, Tiling(128, 64, 32, 32, warps=4, stages=3, path_warps=2, path_stages=1)),
-    (128, Tiling(128, 64, 32, 32, warps=8, stages=3, path_warps=4, path_stages=1)),
-    (256, Tiling(128, 64, 32, 32, warps=8, stages=2, path_warps=4, path_stages=1)),
-    (512, Tiling(64, 32, 32, 32, warps=8, stages=2, path_warps=4, path_stages=1)),
+# Head size up to which an entry serves, and the entry. All compile within the card's shared memory
+# and without spilling registers in their loops, except where said; none has been timed yet, save
+# that an untuned forerunner was fastest with these rows and keys of 256 and 512 on an H200.
+_Entries = tuple[tuple[int, Tiling], ...]
+
+_SMALL_MEMORY: _Entries = (
+    (64, Tiling(128, 64, 32, 32, 4, 2, 2, 1)),
+    (128, Tiling(64, 64, 32, 32, 4, 2, 4, 1)),
+    (256, Tiling(64, 32, 32, 32, 8, 2, 4, 1)),
+    (512, Tiling(32, 16, 16, 32, 8, 2, 4, 1)),
 )
+_TILINGS: dict[Capability, _Entries] = {
+    INTERPRETER: ((512, Tiling(64, 32, 32, 16, 4, 1, 4, 1, descriptors=True)),),
+    (8, 0): (
+        (64, Tiling(128, 64, 32, 32, 4, 3, 2, 1)),
+        (128, Tiling(64, 64, 32, 32, 4, 2, 4, 1)),
+        (256, Tiling(64, 64, 32, 32, 8, 2, 4, 1)),
+        (512, Tiling(32, 32, 16, 32, 8, 2, 4, 1)),
+    ),
+    (8, 6): _SMALL_MEMORY,
+    (8, 9): _SMALL_MEMORY,
+    (9, 0): (
+        (64, Tiling(128, 64, 32, 32, 4, 3, 2, 1, descriptors=True)),
+        (128, Tiling(128, 64, 32, 32, 8, 3, 4, 1, descriptors=True)),
+        (256, Tiling(128, 64, 32, 32, 8, 2, 4, 1, descriptors=True)),
+        (512, Tiling(64, 32, 16, 32, 8, 2, 4, 1, descriptors=True)),
+    ),
+    (12, 0): _SMALL_MEMORY,
+}
 
 
-def tiling(head_dim: int) -> Tiling:
-    """The tiles for heads of this size, at most 512, on compute capability 9.0."""
-    for largest, entry in _HOPPER:
+def tiling(capability: Capability, head_dim: int) -> Tiling:
+    """The tiles for heads of this size, at most 512, on a card of this capability.
+
+    Raises:
+        ValueError: the card is older than every entry.
+    """
+    for largest, entry in _TILINGS[entry_of(capability)]:
         if head_dim <= largest:
             return entry
     raise AssertionError(f"attention has no tiles for heads of {head_dim}, more than 512")

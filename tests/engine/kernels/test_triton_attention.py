@@ -1,6 +1,7 @@
 """The attention kernels against the dense definition, and that a row's bits are its own."""
 
 import functools
+import itertools
 import random
 import zlib
 
@@ -8,19 +9,20 @@ import numpy as np
 import pytest
 import torch
 
+from spinf_serve.engine.kernels.device import capability_of
 from spinf_serve.engine.kernels.tree_attention import reference
 from spinf_serve.engine.kernels.tree_attention.device_layout import Kind, lay_out
 from spinf_serve.engine.kernels.tree_attention.kept import Rooms, slots_needed
-from spinf_serve.engine.kernels.tree_attention.tiling import Tiling, tiling
+from spinf_serve.engine.kernels.tree_attention.tiling import tiling
 from tests.support.oracles import assert_no_worse, nan_memory
 from tests.support.passes import Part, make_pass, random_paths
 
 pytest.importorskip("triton", reason="triton is not installed")
 
-from spinf_serve.engine.kernels.tree_attention import kernel  # noqa: E402
+from spinf_serve.engine.kernels.tree_attention import kernel
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-TILES = Tiling(64, 32, 32, 16, warps=4, stages=1, path_warps=4, path_stages=1)
+TILES = tiling(capability_of(DEVICE), 32)
 SCALE = 0.2
 
 
@@ -78,7 +80,7 @@ def test_groups_and_sizes_of_heads_are_what_the_mask_says(heads):
 def test_the_tiles_in_use_are_what_the_mask_says(heads):
     plan = make_pass(*_parts((70, 20), paths=3, longest=20))
     size = heads[2]
-    _assert_definition(plan, _rows(plan, heads), 50, tiling(size), size**-0.5)
+    _assert_definition(plan, _rows(plan, heads), 50, tiling((9, 0), size), size**-0.5)
 
 
 def test_unscaled_scores_of_normed_heads_are_what_the_mask_says():
@@ -164,7 +166,6 @@ def bits(test):
     return pytest.mark.parametrize("window", (None, 8, 70))(test)
 
 
-
 TRUNKS = (0, 1, 63, 64, 65, 129, 200)
 
 
@@ -197,6 +198,12 @@ def test_read_rows_alone_have_the_same_bits(window):
     _assert_same(found, _crowd(window))
 
 
+def _pool(slots):
+    """Keys that were never kept are NaN; values may not be."""
+    keys = torch.full((slots, 1, 32), torch.nan, device=DEVICE)
+    return kernel.Kept(keys, torch.zeros_like(keys))
+
+
 @bits
 @pytest.mark.parametrize("cuts", ((0, 64, 200), (0, 128, 192, 200), (0, 200)))
 def test_a_trunk_over_several_passes_has_the_same_bits(cuts, window):
@@ -205,9 +212,9 @@ def test_a_trunk_over_several_passes_has_the_same_bits(cuts, window):
     rooms = Rooms(512)
     assert rooms.take(50, 64)
     assert rooms.take(part.key, slots_needed(200, window))
-    pool = kernel.Kept(*(torch.full((512, 1, 32), torch.nan, device=DEVICE) for _ in range(2)))
+    pool = _pool(512)
     run = functools.partial(_run, window=window, rooms=rooms.taken, pool=pool)
-    for start, end in zip(cuts, cuts[1:], strict=False):
+    for start, end in itertools.pairwise(cuts):
         paths = part.paths[:1] if end == 200 else ()
         found = run([Part(part.trunk, paths, start, end, key=part.key, keep=True)])
         _assert_same(found, _crowd(window))
@@ -224,7 +231,7 @@ def test_a_ring_wraps_without_moving_a_bit():
     rooms = Rooms(320)
     assert rooms.take(5, 128)
     assert rooms.take(9, slots_needed(450, window)).slots == 192
-    pool = kernel.Kept(*(torch.full((320, 1, 32), torch.nan, device=DEVICE) for _ in range(2)))
+    pool = _pool(320)
     for start, end in ((0, 64), (64, 320), (320, 384), (384, 450)):
         piece = Part(part.trunk, (), start, end, key=9, keep=True)
         _assert_same(_run([piece], window, rooms=rooms.taken, pool=pool), whole)

@@ -22,8 +22,14 @@ SERVED: Final = (
 )
 _PATTERN: Final = "re:"
 _EVERY_LINEAR: Final = "Linear"
-_KINDS: Final[Mapping[str, tuple[Kind, str]]] = MappingProxyType(
-    {"float-quantized": ("fp8", "float"), "int-quantized": ("int8", "int")}
+_KINDS: Final[Mapping[str, Kind]] = MappingProxyType({"float": "fp8", "int": "int8"})
+# Format -> the types of weights it may have. The naive one is written for inputs in 16 bits.
+_LAYOUTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "float-quantized": ("float",),
+        "int-quantized": ("int",),
+        "naive-quantized": ("float", "int"),
+    }
 )
 _TEXT: Final = "text_config"
 
@@ -146,17 +152,17 @@ def _compressed_tensors(found: Mapping[str, Any], where: Path) -> StoredFormat:
         raise Unusable(f"{where}: {at}.weights is missing or no object")
     weights = group["weights"]
     layout = group.get("format") or found.get("format")
-    if not isinstance(layout, str) or layout not in _KINDS:
+    if not isinstance(layout, str) or layout not in _LAYOUTS:
         raise _not_served(where, _other_compressed(layout, weights))
-    kind, type_name = _KINDS[layout]
     _refuse_extras(found, group, where)
-    strategy = weights.get("strategy")
+    strategy, number = weights.get("strategy"), weights.get("type")
     if strategy == "block":
         blocks = _by(weights.get("block_structure"))
-        raise _not_served(where, f"block {kind} (compressed-tensors, blocks of {blocks})")
+        name = _KINDS.get(str(number), str(number))
+        raise _not_served(where, f"block {name} (compressed-tensors, blocks of {blocks})")
     plain = {
         "num_bits": (weights.get("num_bits"), (8,)),
-        "type": (weights.get("type"), (type_name,)),
+        "type": (number, _LAYOUTS[layout]),
         "strategy": (strategy, ("tensor", "channel")),
         "symmetric": (weights.get("symmetric", True), (True,)),
         "dynamic": (weights.get("dynamic", False), (False,)),
@@ -165,6 +171,7 @@ def _compressed_tensors(found: Mapping[str, Any], where: Path) -> StoredFormat:
     for key, (value, allowed) in plain.items():
         if value not in allowed:
             raise _not_served(where, f"{layout} with weights.{key} {value!r}")
+    kind = _KINDS[str(number)]
     return StoredFormat(
         kind=kind,
         by_row=strategy == "channel",
@@ -200,6 +207,8 @@ def _refuse_extras(found: Mapping[str, Any], group: Mapping[str, Any], where: Pa
     sparsity = found.get("sparsity_config") or {}
     if not isinstance(sparsity, dict) or sparsity.get("format", "dense") != "dense":
         raise _not_served(where, "compressed-tensors with sparse weights")
+    if found.get("transform_config"):
+        raise _not_served(where, "compressed-tensors with weights that were rotated")
 
 
 def _activations(

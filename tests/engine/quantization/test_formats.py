@@ -17,7 +17,7 @@ WHERE = Path("folder/config.json")
 
 def compressed(layout="float-quantized", *, inputs=None, top=None, group=None, **weights):
     """A config.json with weights as compressed-tensors writes them."""
-    number = {"float-quantized": "float"}.get(layout, "int")
+    number = {"int-quantized": "int", "pack-quantized": "int"}.get(layout, "float")
     scheme = {
         "num_bits": 8,
         "type": number,
@@ -67,6 +67,8 @@ STATIC = {"strategy": "tensor", "dynamic": False}
         (compressed("int-quantized", inputs=inputs("int")), "int8", True, "token"),
         (compressed("int-quantized", strategy="tensor"), "int8", False, "none"),
         (compressed("int-quantized", inputs=inputs("int", **STATIC)), "int8", True, "static"),
+        (compressed("naive-quantized"), "fp8", True, "none"),
+        (compressed("naive-quantized", type="int", strategy="tensor"), "int8", False, "none"),
     ],
 )
 def test_served_layouts(config, kind, by_row, activations):
@@ -130,6 +132,9 @@ def other(method, **keys):
         (compressed(actorder="group"), "float-quantized with weights.actorder 'group'"),
         (compressed(top={"kv_cache_scheme": {"num_bits": 8}}), "quantised keys and values"),
         (compressed(group={"output_activations": {"num_bits": 8}}), "quantised outputs"),
+        (compressed(top={"transform_config": {"config_groups": {}}}), "weights that were rotated"),
+        (compressed("naive-quantized", num_bits=4), "naive-quantized with weights.num_bits 4"),
+        (compressed("int-quantized", type="float"), "int-quantized with weights.type 'float'"),
         (compressed(top={"sparsity_config": {"format": "sparse-24-bitmask"}}), "sparse weights"),
         (
             compressed(inputs=inputs(strategy="group")),

@@ -1,6 +1,7 @@
 """Gemma 4 in config.json: both spellings give one model; what is not served is named."""
 
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from transformers import AutoConfig
 from spinf_serve.engine.loading.config_json import spec_from_config
 from spinf_serve.engine.models.spec import LayerSpec, ModelSpec, Rope
 from spinf_serve.packs.errors import Unusable
-from tests.support.tiny_models import TINY, TINY_WITH_MEDIA
+from tests.support.tiny_models import TINY, TINY_WITH_MEDIA, weight_shapes
 
 SPEC = TINY["gemma4"][0]
 WHERE = Path("folder/config.json")
@@ -64,6 +65,45 @@ def test_the_text_model_of_one_that_reads_images(name, spelt):
     text, own, _ = TINY_WITH_MEDIA[name]
     inner = spelt(model_type=TINY[text][1]["model_type"])
     assert spec({**own, "text_config": inner}) == SPEC
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes", "scale", "parameters"),
+    [
+        (
+            "gemma4_unified",
+            {"hidden_size": 3840, "intermediate_size": 15_360, "num_attention_heads": 16},
+            (48, 8, 1),
+            11_907_350_272,
+        ),
+        (
+            "gemma4",
+            {"hidden_size": 5376, "intermediate_size": 21_504, "num_attention_heads": 32},
+            (60, 16, 4),
+            30_697_345_280,
+        ),
+    ],
+)
+def test_the_published_sizes_have_the_published_count_of_parameters(kind, sizes, scale, parameters):
+    """Of the text model; each layer has a scalar besides."""
+    layers, kv_heads, global_kv_heads = scale
+    text = published(
+        **sizes,
+        model_type=f"{kind}_text",
+        vocab_size=262_144,
+        num_hidden_layers=layers,
+        layer_types="absent",
+        num_key_value_heads=kv_heads,
+        num_global_key_value_heads=global_kv_heads,
+        head_dim=256,
+        global_head_dim=512,
+        sliding_window=1024,
+    )
+    found = spec({"model_type": kind, "text_config": text, "vision_config": {}})
+    assert sum(layer.window is None for layer in found.layers) == layers // 6
+    shapes = weight_shapes(found)
+    shapes.pop("lm_head.weight")
+    assert sum(map(prod, shapes.values())) == parameters + layers
 
 
 def test_numbers_of_layers_may_have_zeros_before_them():

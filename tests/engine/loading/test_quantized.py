@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from spinf_serve.engine.kernels.cpu import CpuOps
 from spinf_serve.engine.loading.open import open_checkpoint
@@ -39,7 +39,7 @@ def values(checkpoint, name: str, dtype=torch.float32) -> torch.Tensor:
     return out
 
 
-@pytest.mark.parametrize("model", ["llama_scaled_untied", "gemma3"])
+@pytest.mark.parametrize("model", ["llama_scaled_untied", "gemma4"])
 @pytest.mark.parametrize(("kind", "by_row", "activations"), LAYOUTS)
 def test_every_value_is_its_code_times_its_scale(tmp_path, model, kind, by_row, activations):
     plain = save_tiny(tmp_path, model).checkpoint
@@ -70,9 +70,9 @@ def test_scales_in_16_bits_are_taken_as_they_are(tmp_path, dtype):
         assert torch.equal(values(opened(tmp_path), name), value)
 
 
-@pytest.mark.parametrize("model", ["llama_tied", "gemma3"])
+@pytest.mark.parametrize("model", ["llama_tied", "gemma3", "gemma4"])
 def test_the_model_is_the_one_with_those_values(tmp_path, model):
-    """Gemma 3 and Llama on the CPU: the same bits as from a checkpoint that holds the products."""
+    """Every family on the CPU: the same bits as from a checkpoint that holds the products."""
     made = save_tiny(tmp_path, model)
     expected = quantize_folder(tmp_path)
     found = []
@@ -115,18 +115,25 @@ def test_layers_that_are_left_out_stay_as_they_are(tmp_path):
     assert checkpoint.read_quantized("model.layers.2.mlp.up_proj.weight") is not None
 
 
-def test_names_of_a_larger_model_are_those_of_its_lists(tmp_path):
+@pytest.mark.parametrize("model", ["gemma4_with_tower", "gemma4_unified_with_media"])
+@pytest.mark.parametrize("entry", ["re:model.language_model.*o_proj", "re:model.layers.*o_proj"])
+def test_a_text_model_inside_a_larger_one_is_read(tmp_path, model, entry):
     """A file's own names and those of the text model alone may both stand in `ignore`."""
-    save_tiny(tmp_path, "gemma3")
-    expected = quantize_folder(
-        tmp_path, ignored=lambda name: "o_proj" in name, ignore=("re:model.language_model.*o_proj",)
+    save_tiny(tmp_path, model)
+    found = quantize_folder(
+        tmp_path,
+        ignored=lambda name: "o_proj" in name or "vision" in name,
+        ignore=(entry, "re:.*vision.*"),
     )
-    found = load_file(tmp_path / WEIGHTS)
-    renamed = {name.replace("model.", "model.language_model."): x for name, x in found.items()}
-    vision = {"model.vision_tower.a_proj.weight": torch.ones(3, 4, dtype=torch.uint8)}
-    save_file({**renamed, **vision}, tmp_path / WEIGHTS)
+    checkpoint = opened(tmp_path)
+    text = "model.language_model."
+    expected = {name.replace(text, "model."): x for name, x in found.items() if text in name}
+    assert checkpoint.names() == expected.keys()
     for name, value in expected.items():
-        assert torch.equal(values(opened(tmp_path), name), value)
+        assert torch.equal(values(checkpoint, name), value)
+        assert (checkpoint.read_quantized(name) is None) is (
+            "o_proj" in name or not name.endswith("_proj.weight")
+        )
 
 
 def nan_scale(value: float) -> torch.Tensor:

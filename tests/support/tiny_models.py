@@ -78,8 +78,9 @@ def fill(state: dict[str, torch.Tensor], *, centred_norms: bool) -> None:
         tensor.copy_(drawn)
 
 
-def random_checkpoint(spec: ModelSpec) -> StateCheckpoint:
-    """Weights for any spec, filled by the rule, without transformers."""
+def weight_shapes(spec: ModelSpec) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the tensors of a model, the head's too where it is the embedding."""
+    state: dict[str, tuple[int, ...]]
     state = {
         "model.embed_tokens.weight": (spec.vocab, spec.hidden),
         "model.norm.weight": (spec.hidden,),
@@ -106,7 +107,12 @@ def random_checkpoint(spec: ModelSpec) -> StateCheckpoint:
         state |= {f"model.layers.{index}.{x}.weight": shape for x, shape in shapes.items()}
         if spec.family == "gemma4":
             state[f"model.layers.{index}.layer_scalar"] = (1,)
-    filled = {name: torch.empty(shape) for name, shape in state.items()}
+    return state
+
+
+def random_checkpoint(spec: ModelSpec) -> StateCheckpoint:
+    """Weights for any spec, filled by the rule, without transformers."""
+    filled = {name: torch.empty(shape) for name, shape in weight_shapes(spec).items()}
     fill(filled, centred_norms=spec.family == "gemma3")
     return StateCheckpoint(filled, tied=spec.tied)
 

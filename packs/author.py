@@ -58,12 +58,16 @@ def expand(authored: Mapping[str, Any], notes: Notes) -> Expanded:
     for index, question in enumerate(scoring["queries"]):
         path: Path = ("scoring", "queries", index)
         query = _query(question, path, done, notes)
+        unfilled = _mend_values(query, question, path, notes)
         queries.append(query)
         if query["id"] in seen:
             # The second of two ids is reported where questions are checked; so would its reads be.
             notes.broken.add("reads")
             continue
         seen.add(query["id"])
+        if unfilled:
+            notes.broken.add("reads")
+            continue
         before = len(notes.found)
         for origin, read in _reads(_Asked(question, query, path, notes)):
             done.made[("reads", len(reads))] = origin
@@ -71,6 +75,8 @@ def expand(authored: Mapping[str, Any], notes: Notes) -> Expanded:
         if len(notes.found) > before:
             notes.broken.add("reads")
     scoring["queries"] = queries
+    for name, context in authored["contexts"].items():
+        _check_line_breaks(context, ("contexts", name), notes)
     _check_negates(authored["scoring"]["queries"], notes)
     if scoring.get("case_insensitive") is None:
         scoring["case_insensitive"] = not any(_differ_by_case(q["options"]) for q in queries)
@@ -122,6 +128,7 @@ def _query(question: Mapping[str, Any], path: Path, done: Expanded, notes: Notes
     template = query["template"]
     if template.rstrip("\r\n").endswith(_SLOT):
         query["template"] = template = template.rstrip("\r\n")
+    _check_line_breaks(template, (*path, "template"), notes)
     grid = question.get("for")
     if grid is not None:
         if query.get("combinations") is not None or query.get("values") is not None:
@@ -134,6 +141,58 @@ def _query(question: Mapping[str, Any], path: Path, done: Expanded, notes: Notes
         options = _spaced(options, query, path, notes)
     query["options"] = options
     return query
+
+
+def _check_line_breaks(text: str, path: Path, notes: Notes) -> None:
+    """Notes a line break that was meant and is two characters, as in `'\\n…'`."""
+    for place, found in (("begins", text.startswith("\\n")), ("ends", text.endswith("\\n"))):
+        if found:
+            notes(
+                path,
+                f"{place} with a backslash and an n, which is a line break in double quotes only: "
+                "put the text in double quotes",
+            )
+            return
+
+
+def _mend_values(
+    query: dict[str, Any], question: Mapping[str, Any], path: Path, notes: Notes
+) -> bool:
+    """Notes what `for` lacks or has too much, and makes up for it, so that it is told once."""
+    try:
+        names = parse(query["template"]).names
+    except Refused:
+        # Reported where questions are checked.
+        return False
+    form = f"`for: {{{names[0] if names else 'F'}: [first, second]}}`"
+    grid = question.get("for")
+    if grid is None:
+        if not names or query.get("combinations") is not None or query.get("values") is not None:
+            return False
+        notes((*path, "template"), f"has {_braced(names)} and no values for it; write {form} below")
+        query["combinations"] = [{name: name for name in names}]
+        return True
+    missing = [name for name in names if name not in grid]
+    extra = [name for name in grid if name not in names]
+    if missing:
+        form = form.replace(names[0], missing[0], 1)
+        has = f" (it has {_braced(extra)}, which the template lacks)" if extra else ""
+        notes((*path, "for"), f"has no values for {_braced(missing)}{has}; write {form}")
+    elif extra:
+        notes(
+            (*path, "for", extra[0]),
+            f"the template has no {_braced(extra[:1])}; write it there, or remove these values",
+        )
+    else:
+        return False
+    query["values"] = {name: grid.get(name) or [name] for name in names}
+    if not names:
+        del query["combinations"], query["values"]
+    return True
+
+
+def _braced(names: Sequence[str]) -> str:
+    return ", ".join(f"`{{{name}}}`" for name in names)
 
 
 def _spaced(

@@ -20,7 +20,11 @@ def read_reads(
     """The reads of `given`, without those that have faults."""
     if not given:
         notes.missing(
-            ("reads",), "there is none; every category needs at least one read", "scoring", "reads"
+            ("reads",),
+            "there is none; every category needs at least one: write `category: <its name>` in a "
+            "question (in JSON, add a read)",
+            "scoring",
+            "reads",
         )
         notes.broken.add("reads")
     values = {name: _values_of_f(question) for name, question in questions.items()}
@@ -158,7 +162,8 @@ def _check_categories(
         if not read[name]:
             notes.missing(
                 path,
-                f"no read counts for {name!r}; add one, or remove the category",
+                f"no read counts for {name!r}; write `category: {name}` in a question (in JSON, add a "
+                "read), or remove the category",
                 "scoring",
                 "reads",
             )

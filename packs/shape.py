@@ -119,6 +119,8 @@ def shaped(
                 _remove(typed, path)
                 if not tolerant:
                     _remove(file, path)
+                    # It may be what makes the question's reads.
+                    notes.broken.update(["reads"] if path[:2] == ("scoring", "queries") else [])
                     notes.found.append(Note(path, _unknown(model, path), at_key=True))
                 continue
             if not (tolerant and path[0] in _FOR_PEOPLE):
@@ -204,7 +206,8 @@ def _note(
         "dict_type": "a mapping of keys to values",
         "model_type": "a mapping of keys to values",
     }[kind]
-    return path, f"is {kind_of(value)}; write {wanted}"
+    form = ", placeholder and values: `for: {F: [first, second]}`" if path[-1] == "for" else ""
+    return path, f"is {kind_of(value)}; write {wanted}{form}"
 
 
 def _misspelt(path: Path, unknown: list[Path]) -> str | None:

@@ -27,7 +27,9 @@ from spinf_serve.packs.faults import InvalidPack, PackFault
 from spinf_serve.packs.yaml_sentences import (
     LEFT_OUT,
     Complaint,
+    Sentence,
     control_character,
+    late_quote,
     left_out,
     quoted_rest,
     sentence,
@@ -231,7 +233,13 @@ class _Scanner(Scanner):
 
     def __init__(self, source: "_Source") -> None:
         self.brackets: list[Mark] = []
+        self.quoted: tuple[Mark, Mark] | None = None
         super().__init__(source)
+
+    def scan_flow_scalar(self, style: Any) -> Any:
+        token = super().scan_flow_scalar(style)
+        self.quoted = (token.start_mark, token.end_mark)
+        return token
 
     def fetch_directive(self) -> None:
         self._refuse("%")
@@ -377,11 +385,21 @@ class _Source:
             begun = error.context_mark or at
             problem = error.problem or error.context
             bracket = self.scanner.brackets[-1].index if self.scanner.brackets else None
-            said = sentence(Complaint(self.text, problem, at.index, begun.index, bracket))
+            complaint = Complaint(self.text, problem, at.index, begun.index, bracket)
+            said = self._late_quote(at) or sentence(complaint)
             raise self._stop(said.message, _mark_of(self.text, said.index)) from None
         except (ValueError, OverflowError):
             # The one thing that ruamel hands on unchecked: chr() of an escape such as \UFFFFFFFF.
             raise self._stop(LEFT_OUT["\\U"], self.reader.get_mark()) from None
+
+    def _late_quote(self, at: Mark) -> Sentence | None:
+        """What is wrong when a quoted text of several lines ends in the line that cannot be read."""
+        if self.scanner.quoted is None:
+            return None
+        start, end = self.scanner.quoted
+        if start.line == end.line or end.line != at.line:
+            return None
+        return late_quote(self.text[start.index], start.index, end.line)
 
     def _stop(self, message: str, at: Any) -> InvalidPack:
         mark: Mark = at if isinstance(at, Mark) else at.start_mark

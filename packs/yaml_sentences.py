@@ -217,6 +217,15 @@ def _no_entry(complaint: Complaint) -> Sentence:
     )
 
 
+def late_quote(quote: str, index: int, line: int) -> Sentence:
+    """A quote that closes lines later than was meant, at the opening quote of another text."""
+    return Sentence(
+        f"the quote {quote} that opens here is closed only in line {line}, where more text follows; "
+        "close it where the text ends",
+        index,
+    )
+
+
 def _open_quote(complaint: Complaint) -> Sentence:
     quote = complaint.text[complaint.begun]
     more = "; inside single quotes write '' for an apostrophe" if quote == "'" else ""

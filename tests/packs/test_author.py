@@ -8,17 +8,17 @@ from spinf_serve.packs.faults import InvalidPack
 from spinf_serve.packs.loader import read_pack
 
 
-def pack_of(questions: str, rest: str = "", scoring: str = ""):
+def pack_of(questions: str, rest: str = "", scoring: str = "", contexts: str = '"{X}\\n"'):
     text = (
-        'pack: demo/small\nversion: 1.0.0\ncontexts: {default: "{X}\\n"}\n'
+        f"pack: demo/small\nversion: 1.0.0\ncontexts: {{default: {contexts}}}\n"
         f"scoring:\n  queries:\n{indent(dedent(questions), '    ')}{scoring}{dedent(rest)}"
     )
     return read_pack(text.encode(), "p.yaml")
 
 
-def told(questions: str, rest: str = "", scoring: str = "") -> list[str]:
+def told(questions: str, rest: str = "", scoring: str = "", **more: str) -> list[str]:
     with pytest.raises(InvalidPack) as refused:
-        pack_of(questions, rest, scoring)
+        pack_of(questions, rest, scoring, **more)
     return [str(fault).removeprefix("p.yaml:") for fault in refused.value.faults]
 
 
@@ -241,3 +241,97 @@ def test_lint_s_instructions_are_not_exported():
     )
     assert "lint" not in pack.body
     assert "negates" not in pack.body["scoring"]["queries"][0]
+
+
+@pytest.mark.parametrize(
+    ("template", "values", "expected"),
+    [
+        (
+            "Is {F} so?",
+            "",
+            (
+                "7:17: scoring.queries.0.template: has `{F}` and no values for it; write `for: {F: "
+                "[first, second]}` below"
+            ),
+        ),
+        (
+            "Is {F} so?",
+            "for: {G: [a]}",
+            (
+                "10:12: scoring.queries.0.for: has no values for `{F}` (it has `{G}`, which the template "
+                "lacks); write `for: {F: [first, second]}`"
+            ),
+        ),
+        (
+            "Is {F} so?",
+            "for: {F: [a], G: [b]}",
+            (
+                "10:24: scoring.queries.0.for.G: the template has no `{G}`; write it there, or remove "
+                "these values"
+            ),
+        ),
+        (
+            "Is it so?",
+            "for: {G: [b]}",
+            (
+                "10:16: scoring.queries.0.for.G: the template has no `{G}`; write it there, or remove "
+                "these values"
+            ),
+        ),
+        (
+            "Is {F} so?",
+            "for: [a, b]",
+            (
+                "10:12: scoring.queries.0.for: is a list; write a mapping of keys to values, placeholder "
+                "and values: `for: {F: [first, second]}`"
+            ),
+        ),
+    ],
+)
+def test_placeholders_and_their_values_are_told_once_in_the_short_form(template, values, expected):
+    question = f"""\
+        - id: q
+          template: "{template}{{?}}"
+          options: yes/no
+          category: {{a: x, b: x}}
+          {values}
+        """
+    assert told(question) == [expected]
+
+
+def test_a_misspelt_field_of_a_question_is_the_only_fault():
+    question = """\
+        - id: q
+          template: "So?{?}"
+          options: yes/no
+          categry: spam
+        """
+    (fault,) = told(question, "categories: {spam: {}}")
+    assert "did you mean `category`?" in fault
+
+
+def test_a_category_that_no_question_names_is_told_how():
+    question = """\
+        - id: q
+          template: "So?{?}"
+          options: yes/no
+          category: ham
+        """
+    (fault,) = told(question, "categories: {ham: {}, spam: {}}")
+    assert "no read counts for 'spam'; write `category: spam` in a question" in fault
+
+
+def test_a_line_break_in_single_quotes_is_a_fault():
+    question = """\
+        - id: q
+          template: TEMPLATE
+          options: yes/no
+          category: spam
+        """
+    (fault,) = told(question.replace("TEMPLATE", "'\\nSo?{?}'"))
+    assert "template: begins with a backslash and an n" in fault
+    assert "put the text in double quotes" in fault
+    (fault,) = told(question.replace("TEMPLATE", "So?{?}"), "", "", contexts="'{X}\\n'")
+    assert "contexts.default: ends with a backslash and an n" in fault
+    # Inside a text it may be meant.
+    assert pack_of(question.replace("TEMPLATE", "'Is a \\n in it?{?}'"))

@@ -165,6 +165,8 @@ def test_duplicate_keys_name_both_lines_and_all_are_told() -> None:
         ("a: - b\n", (1, 4), ["on the line below", '"- b"']),
         ("a: 'b\nc: d\n", (1, 4), ["quote '", "not closed", "''"]),
         ('a: "b\nc: d\n', (1, 4), ['quote "', "not closed"]),
+        ('a: "b\nc: ["d", e]\n', (1, 4), ['quote "', "closed only in line 2"]),
+        ("a: 'b\nc: d\ne: 'f g'\n", (1, 4), ["quote '", "closed only in line 3"]),
         ("a: 'it's'\n", (1, 8), ["behind its closing quote"]),
         ('a: "\\d"\n', (1, 5), ["\\d is no escape", "\\\\d"]),
         ('a: "\\x1"\n', (1, 5), ["2 hexadecimal digits"]),

@@ -1,9 +1,7 @@
-"""Tree attention on the device: a trunk step and a path step over the tiles of a device layout.
+"""Tree attention on the device: one kernel over the tiles of a device layout.
 
 A row's result is one running softmax: over the keys of its trunk that it sees, in tiles counted
-from the trunk's start, then over those of its path, in tiles counted from the path's. The trunk
-step leaves the state of branch rows (largest score, sum of weights, weighted sum of values) in
-float32 and the path step continues from it; trunk rows are done after the trunk step. The query
+from the trunk's start, then over those of its path, in stretches counted from the path's. The query
 heads that share a key/value head are rows of one tile.
 
 What is masked changes no sum: a weight of zero is added, and what was summed before is multiplied
@@ -25,8 +23,8 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from spinf_serve.engine.kernels.tree_attention.device_layout import (
-    PATH_FIELDS,
-    TRUNK_FIELDS,
+    STRETCH_FIELDS,
+    TILE_FIELDS,
     DeviceLayout,
     KindLayout,
     Queries,
@@ -36,8 +34,8 @@ from spinf_serve.engine.kernels.tree_attention.device_layout import (
 from spinf_serve.engine.tree.plan import IntArray
 
 _LEAST = tl.constexpr(-float("inf"))
-_TRUNK_FIELDS = tl.constexpr(TRUNK_FIELDS)
-_PATH_FIELDS = tl.constexpr(PATH_FIELDS)
+_TILE_FIELDS = tl.constexpr(TILE_FIELDS)
+_STRETCH_FIELDS = tl.constexpr(STRETCH_FIELDS)
 
 _ALIGNED = 4
 """Arrays of an upload begin at multiples of this many words: 16 bytes, on which compiled code may
@@ -58,27 +56,6 @@ class Kept:
     values: torch.Tensor
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class State:
-    """Running softmax of branch rows between the two steps. Layers use it one after another.
-
-    Attributes:
-        top, total: [heads] float32 largest score and sum of weights.
-        values: [heads * D] float32 weighted sums of values.
-    """
-
-    top: torch.Tensor
-    total: torch.Tensor
-    values: torch.Tensor
-
-
-def new_state(queries: int, heads: int, head_dim: int, device: torch.device) -> State:
-    """Memory for layers of at most this many queries, query heads and values of a head."""
-    count = queries * heads
-    top, total = torch.empty(2, count, dtype=torch.float32, device=device)
-    return State(top, total, torch.empty(count * head_dim, dtype=torch.float32, device=device))
-
-
 def upload(layout: DeviceLayout[IntArray], device: torch.device) -> DeviceLayout[torch.Tensor]:
     """The layout on the device, by one copy."""
     arrays: list[IntArray] = []
@@ -97,7 +74,6 @@ def attention(
     v: torch.Tensor,
     *,
     scale: float,
-    state: State,
     kept: Kept | None = None,
     reads_only: bool = False,
 ) -> torch.Tensor:
@@ -112,19 +88,18 @@ def attention(
         kind: which of the layout's kinds the layer is of.
         q: [N, H, D], or with `reads_only` the R read rows [R, H, D], and so the result.
         scale: factor of the scores, above 0.
-        state: memory for the steps, at least as large as this layer needs.
         kept: the layer's pool: keys from before this pass are read from it and those that a later
             pass needs are written to it. May be None when the pass does neither.
     """
     work = layout.kinds[kind]
     tiles, queries = (work.reads, layout.reads) if reads_only else (work.every, layout.every)
-    _check(work, queries, q, k, v, scale, state, kept)
+    _check(work, queries, q, k, v, scale, kept)
     out = torch.empty_like(q)
-    factor = scale * math.log2(math.e)
-    _launch_trunk(work, tiles, queries, (q, k, v, out), factor, state, kept)
-    _launch_path(work, tiles, queries, layout.path_keys, (q, k, v, out), factor, state)
+    if len(tiles.tile):
+        factor = scale * math.log2(math.e)
+        _launch(work, tiles, queries, layout.path_keys, (q, k, v, out), factor, kept)
     if kept is not None and len(work.keep_rows):
-        # After the steps: a ring's new keys take the place of some that these rows still saw.
+        # Afterwards: a ring's new keys take the place of some that these rows still saw.
         kept.keys.index_copy_(0, work.keep_slots.long(), k.index_select(0, work.keep_rows))
         kept.values.index_copy_(0, work.keep_slots.long(), v.index_select(0, work.keep_rows))
     return out.flatten(1)
@@ -152,35 +127,30 @@ def _check(
     k: torch.Tensor,
     v: torch.Tensor,
     scale: float,
-    state: State,
     kept: Kept | None,
 ) -> None:
     group = work.kind.group
     if q.shape[1] != k.shape[1] * group or k.shape != v.shape or q.shape[2] != k.shape[2]:
         raise AssertionError(f"q {q.shape}, k {k.shape}, v {v.shape}: not heads in groups {group}")
-    if len(q) != len(queries.position):
-        raise AssertionError(f"{len(q)} rows of q for {len(queries.position)} queries")
+    if len(q) != len(queries.query):
+        raise AssertionError(f"{len(q)} rows of q for {len(queries.query)} queries")
     if not (q.is_contiguous() and k.is_contiguous() and v.is_contiguous()):
         raise AssertionError("q, k and v must be contiguous")
     if not scale > 0:
         raise AssertionError(f"the scale must be above 0, not {scale}")
-    if q.numel() > state.values.numel():
-        raise AssertionError(f"the state holds {state.values.numel()} values of {q.numel()}")
     if kept is None and (work.borrows or len(work.keep_rows)):
         raise AssertionError("the pass reads or writes kept keys and was given none")
 
 
-def _launch_trunk(
+def _launch(
     work: KindLayout[torch.Tensor],
     tiles: Tiles[torch.Tensor],
     queries: Queries[torch.Tensor],
+    path_keys: torch.Tensor,
     heads: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor],
     factor: float,
-    state: State,
     kept: Kept | None,
 ) -> None:
-    if not len(tiles.trunk):
-        return
     q, k, v, out = heads
     kind, size = work.kind, q.shape[2]
     borrowed = kept if work.borrows and kept is not None else Kept(k, v)
@@ -192,18 +162,20 @@ def _launch_trunk(
             return tensor
         return TensorDescriptor.from_tensor(tensor.flatten(1), [kind.tiling.keys, size])
 
-    trunk_kernel[(len(tiles.trunk), k.shape[1])](
+    tree_kernel[(len(tiles.tile), k.shape[1])](
         q,
+        k,
+        v,
         address(k),
         address(v),
         address(borrowed.keys),
         address(borrowed.values),
         out,
-        state.top,
-        state.total,
-        state.values,
-        tiles.trunk,
+        tiles.tile,
+        tiles.stretch,
+        queries.query,
         queries.position,
+        path_keys,
         factor,
         kind.window or 0,
         HEADS=q.shape[1],
@@ -212,50 +184,12 @@ def _launch_trunk(
         WIDE=wide,
         ROWS=kind.tiling.rows,
         KEYS=kind.tiling.keys,
+        PATH_KEYS=kind.tiling.path_keys,
         WINDOWED=kind.window is not None,
         BORROWS=work.borrows,
         DESCRIPTORS=descriptors,
         num_warps=kind.tiling.warps,
         num_stages=kind.tiling.stages,
-    )
-
-
-def _launch_path(
-    work: KindLayout[torch.Tensor],
-    tiles: Tiles[torch.Tensor],
-    queries: Queries[torch.Tensor],
-    path_keys: torch.Tensor,
-    heads: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor],
-    factor: float,
-    state: State,
-) -> None:
-    if not len(tiles.path):
-        return
-    q, k, v, out = heads
-    kind, size = work.kind, q.shape[2]
-    path_kernel[(len(tiles.path), k.shape[1])](
-        q,
-        k,
-        v,
-        out,
-        state.top,
-        state.total,
-        state.values,
-        tiles.path,
-        queries.path_query,
-        queries.path_depth,
-        path_keys,
-        factor,
-        kind.window or 0,
-        HEADS=q.shape[1],
-        KV_HEADS=k.shape[1],
-        SIZE=size,
-        WIDE=_wide(size),
-        ROWS=kind.tiling.path_rows,
-        KEYS=kind.tiling.path_keys,
-        WINDOWED=kind.window is not None,
-        num_warps=kind.tiling.path_warps,
-        num_stages=kind.tiling.path_stages,
     )
 
 
@@ -360,18 +294,20 @@ def _meet_all(
 
 
 @triton.jit(do_not_specialize=["factor", "window"])
-def trunk_kernel(
+def tree_kernel(
     q,
     k,
     v,
+    trunk_k,
+    trunk_v,
     kept_k,
     kept_v,
     out,
-    top_out,
-    total_out,
-    values_out,
     tiles,
+    stretches,
+    queries,
     positions,
+    path_keys,
     factor,
     window,
     HEADS: tl.constexpr,
@@ -380,37 +316,36 @@ def trunk_kernel(
     WIDE: tl.constexpr,
     ROWS: tl.constexpr,
     KEYS: tl.constexpr,
+    PATH_KEYS: tl.constexpr,
     WINDOWED: tl.constexpr,
     BORROWS: tl.constexpr,
     DESCRIPTORS: tl.constexpr,
 ):
-    """One trunk tile and one key/value head: final rows to `out`, the state of others beside."""
+    """One tile and one key/value head; `trunk_k` and `trunk_v` are `k` and `v`, as descriptors."""
     GROUP: tl.constexpr = HEADS // KV_HEADS
     STRIDE: tl.constexpr = KV_HEADS * SIZE
     kv_head = tl.program_id(1)
-    fields = tiles + tl.program_id(0) * _TRUNK_FIELDS
-    first_query = tl.load(fields)
+    fields = tiles + tl.program_id(0) * _TILE_FIELDS
+    first_entry = tl.load(fields)
     count = tl.load(fields + 1)
     trunk_len = tl.load(fields + 2)
     low = tl.load(fields + 3)
     high = tl.load(fields + 4)
-    is_final = tl.load(fields + 5)
-    row = tl.load(fields + 6)
-    cut = tl.load(fields + 7)
-    slot = tl.load(fields + 8)
-    ring = tl.load(fields + 9)
+    row = tl.load(fields + 5)
+    cut = tl.load(fields + 6)
+    slot = tl.load(fields + 7)
+    ring = tl.load(fields + 8)
+    stretch_begin = tl.load(fields + 9)
+    stretch_end = tl.load(fields + 10)
 
     r = tl.arange(0, ROWS)
     d = tl.arange(0, WIDE)
     # Rows behind the last repeat its token: all that is loaded is there.
-    token = tl.minimum(r // GROUP, count - 1)
-    position = tl.load(positions + first_query + token)
-    first_head = first_query.to(tl.int64) * HEADS + kv_head * GROUP
-    head = token * HEADS + r % GROUP
-    own = r < count * GROUP
-    at = head[:, None] * SIZE + d[None, :]
-    tile_q = tl.load(q + first_head * SIZE + at, mask=d[None, :] < SIZE, other=0.0)
-
+    entry = first_entry + tl.minimum(r // GROUP, count - 1)
+    query = tl.load(queries + entry).to(tl.int64)
+    position = tl.load(positions + entry)
+    at = ((query * HEADS + kv_head * GROUP + r % GROUP) * SIZE)[:, None] + d[None, :]
+    tile_q = tl.load(q + at, mask=d[None, :] < SIZE, other=0.0)
     top = tl.full((ROWS,), _LEAST, tl.float32)
     total = tl.zeros((ROWS,), tl.float32)
     values = tl.zeros((ROWS, WIDE), tl.float32)
@@ -436,86 +371,29 @@ def trunk_kernel(
         part = tl.maximum(part, cut)
         end = tl.maximum(end, cut)
     top, total, values = _meet_all(
-        top, total, values, tile_q, k, v, begin, full, part, end, row, cut, ring,
+        top, total, values, tile_q, trunk_k, trunk_v, begin, full, part, end, row, cut, ring,
         kv_head, position, trunk_len, factor, window,
         STRIDE, SIZE, WIDE, KEYS, WINDOWED, False, DESCRIPTORS,
     )  # fmt: skip
 
-    stored = own[:, None] & (d[None, :] < SIZE)
-    if is_final:
-        result = (values / total[:, None]).to(out.dtype.element_ty)
-        tl.store(out + first_head * SIZE + at, result, mask=stored)
-    else:
-        tl.store(top_out + first_head + head, top, mask=own)
-        tl.store(total_out + first_head + head, total, mask=own)
-        tl.store(values_out + first_head * SIZE + at, values, mask=stored)
-
-
-@triton.jit(do_not_specialize=["factor", "window"])
-def path_kernel(
-    q,
-    k,
-    v,
-    out,
-    top_in,
-    total_in,
-    values_in,
-    tiles,
-    path_query,
-    path_depth,
-    path_keys,
-    factor,
-    window,
-    HEADS: tl.constexpr,
-    KV_HEADS: tl.constexpr,
-    SIZE: tl.constexpr,
-    WIDE: tl.constexpr,
-    ROWS: tl.constexpr,
-    KEYS: tl.constexpr,
-    WINDOWED: tl.constexpr,
-):
-    """One path tile and one key/value head, from the state of the trunk step to `out`."""
-    GROUP: tl.constexpr = HEADS // KV_HEADS
-    STRIDE: tl.constexpr = KV_HEADS * SIZE
-    kv_head = tl.program_id(1)
-    fields = tiles + tl.program_id(0) * _PATH_FIELDS
-    start = tl.load(fields)
-    count = tl.load(fields + 1)
-    key_start = tl.load(fields + 2)
-    low = tl.load(fields + 3)
-    high = tl.load(fields + 4)
-    has_trunk = tl.load(fields + 5)
-
-    r = tl.arange(0, ROWS)
-    d = tl.arange(0, WIDE)
-    lane = tl.arange(0, KEYS)
-    entry = start + tl.minimum(r // GROUP, count - 1)
-    head = tl.load(path_query + entry).to(tl.int64) * HEADS + kv_head * GROUP + r % GROUP
-    depth = tl.load(path_depth + entry)
-    own = r < count * GROUP
-    at = head[:, None] * SIZE + d[None, :]
-    tile_q = tl.load(q + at, mask=d[None, :] < SIZE, other=0.0)
-    stored = own[:, None] & (d[None, :] < SIZE)
-    known = r < count * GROUP * has_trunk
-    top = tl.load(top_in + head, mask=known, other=_LEAST)
-    total = tl.load(total_in + head, mask=known, other=0.0)
-    values = tl.load(values_in + at, mask=known[:, None] & (d[None, :] < SIZE), other=0.0)
-
-    begin = 0
-    if WINDOWED:
-        begin = tl.maximum(low - window + 1, 0) // KEYS * KEYS
-    for first in range(begin, high + 1, KEYS):
-        key = first + lane
+    lane = tl.arange(0, PATH_KEYS)
+    for number in range(stretch_begin, stretch_end):
+        stretch = stretches + number * _STRETCH_FIELDS
+        start = tl.load(stretch)
+        keys = tl.load(stretch + 1)
+        place = trunk_len + tl.load(stretch + 2) + lane
         # Behind the end the last key again, which is masked: all that is loaded is there.
-        entries = key_start + tl.minimum(key, high)
-        key_row = tl.load(path_keys + entries).to(tl.int64)
+        key_row = tl.load(path_keys + start + tl.minimum(lane, keys - 1)).to(tl.int64)
         key_at = (key_row * STRIDE + kv_head * SIZE)[:, None] + d[None, :]
         tile_k = tl.load(k + key_at, mask=d[None, :] < SIZE, other=0.0)
         tile_v = tl.load(v + key_at, mask=d[None, :] < SIZE, other=0.0)
-        seen = key[None, :] <= depth[:, None]
+        is_theirs = (entry >= tl.load(stretch + 3)) & (entry < tl.load(stretch + 4))
+        seen = is_theirs[:, None] & (place[None, :] <= position[:, None])
         if WINDOWED:
-            seen = seen & (key[None, :] > depth[:, None] - window)
+            seen = seen & (place[None, :] > position[:, None] - window)
         top, total, values = _fold(top, total, values, tile_q, tile_k, tile_v, seen, factor, True)
+
+    stored = (r < count * GROUP)[:, None] & (d[None, :] < SIZE)
     tl.store(out + at, (values / total[:, None]).to(out.dtype.element_ty), mask=stored)
 
 

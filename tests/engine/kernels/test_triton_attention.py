@@ -49,10 +49,7 @@ def _attend(plan, q, k, v, window, tiles=TILES, scale=SCALE, rooms=None, pool=No
     kind = Kind(q.shape[1] // k.shape[1], window, tiles)
     layout = kernel.upload(lay_out(plan, [kind], [rooms or {}]), DEVICE)
     with nan_memory():
-        state = kernel.new_state(len(plan.tokens), q.shape[1], q.shape[2], DEVICE)
-        return kernel.attention(
-            layout, 0, q, k, v, scale=scale, state=state, kept=pool, reads_only=reads
-        )
+        return kernel.attention(layout, 0, q, k, v, scale=scale, kept=pool, reads_only=reads)
 
 
 def _assert_definition(plan, rows, window, tiles, scale):
@@ -297,5 +294,4 @@ def test_what_does_not_fit_the_layout_is_refused():
 
 def _attend_with_group_two(plan, q, k, v):
     layout = kernel.upload(lay_out(plan, [Kind(2, None, TILES)], [{}]), DEVICE)
-    state = kernel.new_state(len(q), q.shape[1], q.shape[2], DEVICE)
-    return kernel.attention(layout, 0, q, k, v, scale=SCALE, state=state)
+    return kernel.attention(layout, 0, q, k, v, scale=SCALE)

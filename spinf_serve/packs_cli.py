@@ -298,6 +298,11 @@ def fit_command(
     from spinf_serve.pack_pages import fit_page
     from spinf_serve.packs.save import save_constants
 
+    if not file.is_file():
+        raise Unusable(
+            f"there is no file {file}; numbers are fitted into a pack's working file, so name that"
+            " (`spinf-serve packs list --json` tells where packs lie)"
+        )
     if not dry_run:
         refuse_published(file)
     sample = sample_of(file) if sample is None else sample

@@ -416,6 +416,14 @@ def test_a_published_pack_finds_its_sample_and_is_not_fitted_in_its_place(run, s
     assert (code, copy.read_bytes()) == (0, published)
 
 
+def test_fit_takes_a_file_and_no_id(run, started):
+    code, _, err = run("fit", "demo/mood")
+    assert (code, err.count("\n")) == (2, 1)
+    assert err.startswith(
+        "error: there is no file demo/mood; numbers are fitted into a pack's working"
+    )
+
+
 def test_fit_says_what_to_distrust(run, started, server):
     text = (started / "pack.yaml").read_text()
     text = text.replace("money: {label", "money: {threshold: null, label")

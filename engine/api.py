@@ -316,6 +316,7 @@ def open_engine(
     from spinf_serve.engine.forward import ModelForward
     from spinf_serve.engine.kernels.cpu import CpuOps
     from spinf_serve.engine.loading.open import open_checkpoint
+    from spinf_serve.engine.loading.progress import ReportingCheckpoint
     from spinf_serve.engine.models.registry import build
 
     if config.threads is not None:
@@ -328,7 +329,7 @@ def open_engine(
         digest = beside.submit(opened.digest)
         tell(f"reading weights of {opened.served.id} as {config.dtype}")
         ops = CpuOps(getattr(torch, config.dtype))
-        model = build(opened.spec, opened.checkpoint, ops)
+        model = build(opened.spec, ReportingCheckpoint(opened.checkpoint, tell), ops)
         fingerprint = cpu_fingerprint(
             digest.result(), config.dtype, torch.backends.cpu.get_cpu_capability()
         )

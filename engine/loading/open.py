@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from spinf_serve.engine.loading.checkpoint import FileCheckpoint
 from spinf_serve.engine.loading.config_json import CONFIG, spec_from_config
 from spinf_serve.engine.loading.digest import file_digest, folder_digest
 from spinf_serve.engine.loading.gguf import read_gguf
@@ -19,13 +20,14 @@ from spinf_serve.engine.loading.json_tokenizer import (
     tokenizer_from_folder,
 )
 from spinf_serve.engine.loading.locate import Located, locate
+from spinf_serve.engine.loading.quantized import QuantizedCheckpoint
 from spinf_serve.engine.loading.weights import (
     checkpoint_from_folder,
     quantized_from_folder,
     weight_files,
 )
 from spinf_serve.engine.models.served import ServedModel
-from spinf_serve.engine.models.spec import Checkpoint, ModelSpec
+from spinf_serve.engine.models.spec import ModelSpec
 from spinf_serve.engine.quantization.formats import stored_format, without_quantization
 from spinf_serve.engine.text.tokenizer import Tokenizer
 from spinf_serve.packs.errors import Unusable
@@ -50,7 +52,7 @@ class OpenedModel:
 
     served: ServedModel
     spec: ModelSpec
-    checkpoint: Checkpoint
+    checkpoint: FileCheckpoint | QuantizedCheckpoint
     tokenizer: Tokenizer
     digest: Callable[[], str]
 

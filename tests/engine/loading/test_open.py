@@ -17,7 +17,7 @@ from spinf_serve.engine.loading.embedded import embedded_source
 from spinf_serve.engine.loading.manifest import parse_manifest
 from spinf_serve.engine.loading.open import open_checkpoint
 from spinf_serve.packs.errors import Unusable
-from tests.engine.loading.test_manifest import EMBEDDED
+from tests.engine.loading.test_manifest import EMBEDDED, HUB
 from tests.support.gguf_files import learned_sentence_pieces, write_model
 from tests.support.model_folders import edit_json, save_tiny
 from tests.support.tiny_models import tiny
@@ -170,6 +170,25 @@ def test_a_served_model_is_opened_by_each_of_its_names(own_manifest, name):
 def test_a_manifest_may_shorten_the_longest_sequence(own_manifest, most, context):
     own_manifest("12" * 32, f"max_tokens = {most}")
     assert open_checkpoint("own", offline=True).spec.context == context
+
+
+@pytest.mark.parametrize(("written", "asked"), [("0f" * 20, "0f" * 20), ("unpinned", None)])
+def test_an_unpinned_model_is_the_newest_of_its_repository(tmp_path, monkeypatch, written, asked):
+    """And what is said of it afterwards is the commit that was found."""
+    save_tiny(tmp_path, "gemma3")
+    text = HUB.replace("0f" * 20, written).replace('"for tests"', '"the revision is unpinned"')
+    manifest = parse_manifest(text.replace('family = "llama"', 'family = "gemma3"'), "own.toml")
+    wanted = []
+
+    def found(repo, revision, file, *, offline):
+        wanted.append((repo, revision, file))
+        return tmp_path, "12" * 20
+
+    monkeypatch.setattr(locate_module, "read_manifests", lambda: (manifest,))
+    monkeypatch.setattr(locate_module, "_hub", found)
+    served = open_checkpoint("own", offline=True).served
+    assert wanted == [("somebody/own-model", asked, None)]
+    assert (served.id, served.revision) == ("own-model", "12" * 20)
 
 
 def test_bytes_that_are_not_those_of_the_manifest_are_refused(own_manifest):

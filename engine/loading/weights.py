@@ -133,7 +133,7 @@ def _text_tensors(
     parts = [part[0] for part in map(_OTHER_PART.match, found) if part]
     if parts and say is not None:
         names = ", ".join(sorted(set(parts)))
-        say(f"left out {len(parts)} tensors for images and sound ({names}): only text is read")
+        say(f"only text is read: left out {len(parts)} tensors ({names})")
     return tensors
 
 

@@ -126,6 +126,12 @@ def test_the_order_is_that_of_the_bytes(tmp_path):
     assert list(order) != sorted(order)
 
 
+def test_the_order_within_a_file_is_not_that_of_the_names(tmp_path):
+    # Wider types come first in a file.
+    save_file({"a": torch.ones(2).half(), "b": torch.ones(2)}, tmp_path / "model.safetensors")
+    assert checkpoint_from_folder(tmp_path, tied=False).order() == ("b", "a")
+
+
 @pytest.mark.parametrize("length", [0, 5, 8, 60, -1])
 def test_a_file_that_is_cut_short_is_named(tmp_path, length):
     path = tmp_path / "model.safetensors"

@@ -136,6 +136,8 @@ def _check(
         raise AssertionError(f"{len(q)} rows of q for {len(queries.query)} queries")
     if not (q.is_contiguous() and k.is_contiguous() and v.is_contiguous()):
         raise AssertionError("q, k and v must be contiguous")
+    if q.numel() >= 1 << 31:
+        raise AssertionError(f"q has {q.numel()} values, and offsets are 32 bit")
     if not scale > 0:
         raise AssertionError(f"the scale must be above 0, not {scale}")
     if kept is None and (work.borrows or len(work.keep_rows)):
@@ -342,7 +344,7 @@ def tree_kernel(
     d = tl.arange(0, WIDE)
     # Rows behind the last repeat its token: all that is loaded is there.
     entry = first_entry + tl.minimum(r // GROUP, count - 1)
-    query = tl.load(queries + entry).to(tl.int64)
+    query = tl.load(queries + entry)
     position = tl.load(positions + entry)
     at = ((query * HEADS + kv_head * GROUP + r % GROUP) * SIZE)[:, None] + d[None, :]
     tile_q = tl.load(q + at, mask=d[None, :] < SIZE, other=0.0)
@@ -383,7 +385,7 @@ def tree_kernel(
         keys = tl.load(stretch + 1)
         place = trunk_len + tl.load(stretch + 2) + lane
         # Behind the end the last key again, which is masked: all that is loaded is there.
-        key_row = tl.load(path_keys + start + tl.minimum(lane, keys - 1)).to(tl.int64)
+        key_row = tl.load(path_keys + start + tl.minimum(lane, keys - 1))
         key_at = (key_row * STRIDE + kv_head * SIZE)[:, None] + d[None, :]
         tile_k = tl.load(k + key_at, mask=d[None, :] < SIZE, other=0.0)
         tile_v = tl.load(v + key_at, mask=d[None, :] < SIZE, other=0.0)
@@ -393,6 +395,9 @@ def tree_kernel(
             seen = seen & (place[None, :] > position[:, None] - window)
         top, total, values = _fold(top, total, values, tile_q, tile_k, tile_v, seen, factor, True)
 
+    # Loaded again, so that a tile of addresses does not take registers all along.
+    query = tl.load(queries + entry, volatile=True)
+    at = ((query * HEADS + kv_head * GROUP + r % GROUP) * SIZE)[:, None] + d[None, :]
     stored = (r < count * GROUP)[:, None] & (d[None, :] < SIZE)
     tl.store(out + at, (values / total[:, None]).to(out.dtype.element_ty), mask=stored)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from spinf_serve.engine.kernels.tree_attention.device_layout import (
-    PATH_FIELDS,
-    TRUNK_FIELDS,
+    STRETCH_FIELDS,
+    TILE_FIELDS,
     Kind,
     lay_out,
     mapped,
@@ -16,7 +16,7 @@ from spinf_serve.engine.kernels.tree_attention.kept import Room
 from spinf_serve.engine.kernels.tree_attention.tiling import Tiling
 from tests.support.passes import Part, make_pass, random_paths
 
-TILES = Tiling(32, 32, 16, 16, warps=4, stages=1, path_warps=4, path_stages=1)
+TILES = Tiling(32, 32, 16, warps=4, stages=1)
 KINDS = (Kind(2, None, TILES), Kind(3, 70, TILES), Kind(16, None, TILES))
 
 
@@ -40,60 +40,84 @@ def _ancestors(plan):
     return found
 
 
-@pytest.mark.parametrize("kind", range(len(KINDS)))
-@pytest.mark.parametrize("what", ("every", "reads"))
-@pytest.mark.parametrize("reads", ("all", "ends"))
-def test_path_tiles_hold_each_branch_query_once_with_its_ancestors(kind, what, reads):
-    plan = _plan(reads=reads)
-    layout = lay_out(plan, KINDS, [{}] * 3)
+def _laid(plan, kind, what):
+    """The queries' pass rows, the entries' queries, and the tiles."""
+    layout = lay_out(plan, KINDS, [{}] * len(KINDS))
     rows = np.arange(len(plan.tokens)) if what == "every" else plan.read_rows
-    queries, tiles = getattr(layout, what), getattr(layout.kinds[kind], what)
-    tokens = TILES.path_tokens(KINDS[kind].group)
-    ancestors = _ancestors(plan)
-    found = []
-    assert tiles.path.shape[1] == PATH_FIELDS
-    for start, count, key_start, low, high, has_trunk in tiles.path:
-        assert 1 <= count <= tokens
-        for entry in range(start, start + count):
-            row, depth = int(rows[queries.path_query[entry]]), queries.path_depth[entry]
-            found.append(row)
-            assert low <= depth <= high
-            assert layout.path_keys[key_start : key_start + depth + 1].tolist() == ancestors[row]
-            part = next(s for s in reversed(plan.slices) if s.row_start <= row)
-            assert has_trunk == (part.trunk_len > 0)
-    assert sorted(found) == [row for row in rows if int(row) in ancestors]
+    return layout, rows[getattr(layout, what).query], getattr(layout.kinds[kind], what)
 
 
-@pytest.mark.parametrize("kind", range(len(KINDS)))
-@pytest.mark.parametrize("what", ("every", "reads"))
-@pytest.mark.parametrize("reads", ("all", "ends"))
-def test_trunk_tiles_hold_each_query_that_has_a_trunk_once(kind, what, reads):
+every_set = pytest.mark.parametrize("what", ("every", "reads"))
+every_kind = pytest.mark.parametrize("kind", range(len(KINDS)))
+some_reads = pytest.mark.parametrize("reads", ("all", "ends"))
+
+
+@every_kind
+@every_set
+@some_reads
+def test_tiles_hold_each_query_once_and_know_its_trunk(kind, what, reads):
     plan = _plan(reads=reads)
-    layout = lay_out(plan, KINDS, [{}] * 3)
-    rows = np.arange(len(plan.tokens)) if what == "every" else plan.read_rows
-    queries, tiles = getattr(layout, what), getattr(layout.kinds[kind], what)
-    assert queries.position.tolist() == plan.positions[rows].tolist()
-    tokens = TILES.tokens(KINDS[kind].group)
-    found = []
-    assert tiles.trunk.shape[1] == TRUNK_FIELDS
-    for first, count, trunk_len, low, high, final, row, cut, slot, ring in tiles.trunk:
-        assert 1 <= count <= tokens
-        mine = rows[first : first + count]
-        found += mine.tolist()
-        part = next(s for s in reversed(plan.slices) if s.row_start <= mine[0])
-        end = part.branch_start if final else part.branch_start + part.branch_rows
-        assert (part.row_start if final else part.branch_start) <= mine[0] <= mine[-1] < end
+    layout, rows, tiles = _laid(plan, kind, what)
+    assert getattr(layout, what).position.tolist() == plan.positions[rows].tolist()
+    assert sorted(rows) == list(range(len(plan.tokens)) if what == "every" else plan.read_rows)
+    assert tiles.tile.shape[1] == TILE_FIELDS
+    end = 0
+    for first, count, trunk_len, low, high, row, cut, slot, ring, *_ in tiles.tile:
+        assert first == end
+        end = first + count
+        assert 1 <= count <= TILES.tokens(KINDS[kind].group)
+        mine = rows[first:end]
+        part = next(s for s in reversed(plan.slices) if s.row_start <= mine.min())
+        assert mine.max() < part.branch_start + part.branch_rows
+        assert (mine < part.branch_start).all() or (mine >= part.branch_start).all()
         positions = plan.positions[mine]
         assert (low, high) == (positions.min(), positions.max())
         assert (trunk_len, row, cut) == (part.trunk_len, part.row_start, 0)
         assert (slot, ring) == (0, 1)
-    has_trunk = [
-        row
-        for part in plan.slices
-        for row in range(part.row_start, part.branch_start + part.branch_rows)
-        if part.trunk_len
+    assert end == len(rows)
+
+
+@every_kind
+@every_set
+@some_reads
+def test_an_entry_meets_its_ancestors_once_and_in_order(kind, what, reads):
+    plan = _plan(reads=reads)
+    layout, rows, tiles = _laid(plan, kind, what)
+    ancestors = _ancestors(plan)
+    assert tiles.stretch.shape[1] == STRETCH_FIELDS
+    for first, count, *_, begin, end in tiles.tile:
+        for entry in range(first, first + count):
+            met: list[int] = []
+            for start, keys, depth, first_theirs, end_theirs in tiles.stretch[begin:end]:
+                assert first <= first_theirs < end_theirs <= first + count
+                assert 1 <= keys <= TILES.path_keys
+                if first_theirs <= entry < end_theirs:
+                    assert depth == len(met)
+                    met += layout.path_keys[start : start + keys].tolist()
+            own = ancestors.get(int(rows[entry]), [])
+            assert met[: len(own)] == own
+            assert bool(met) == bool(own)
+    assert begin == 0 or end == len(tiles.stretch)
+
+
+def test_paths_meet_the_stretches_that_they_share_together():
+    stem = list(range(40))
+    paths = [[*stem, 100 + i] for i in range(8)]
+    plan = make_pass(Part([], [*paths, [200]]))
+    tiles = lay_out(plan, KINDS[:1], [{}]).kinds[0].every
+    # Tiles of 16 tokens: 16, 16, the stem's last 8 tokens and each path's own, and a last one.
+    assert len(tiles.tile) == 4
+    spans = [tuple(map(int, s[2:])) for s in tiles.stretch]
+    assert spans[:6] == [
+        (0, 0, 16),
+        (0, 16, 32),
+        (16, 16, 32),
+        (0, 32, 48),
+        (16, 32, 48),
+        (32, 32, 41),
     ]
-    assert sorted(found) == [row for row in rows if row in has_trunk]
+    assert spans[6:13] == [(32, i, i + 1) for i in range(41, 48)]
+    assert spans[13:] == [(0, 48, 49)]
 
 
 def test_cut_trunks_meet_their_rooms():
@@ -108,10 +132,10 @@ def test_cut_trunks_meet_their_rooms():
         assert kind.borrows
         for number, key, cut in ((0, 4, 128), (1, 5, 100), (2, 6, 0)):
             part = plan.slices[number]
-            mine = [t for t in kind.every.trunk if t[6] == part.row_start]
+            mine = [t for t in kind.every.tile if t[5] == part.row_start]
             assert mine
             room = rooms.get(key, Room(0, 1))
-            assert all(tuple(t[7:]) == (cut, room.start, room.slots) for t in mine)
+            assert all(tuple(t[6:9]) == (cut, room.start, room.slots) for t in mine)
     assert layout.kinds[0].keep_rows.tolist() == list(range(128))
     assert layout.kinds[0].keep_slots.tolist() == list(range(64 + 128, 64 + 256))
     # The ring has room for the last 64 of these.
@@ -129,10 +153,10 @@ def test_trunks_without_a_room_are_missed():
 
 
 def test_a_tile_holds_a_group_and_divides_a_block():
-    with pytest.raises(AssertionError, match="16 rows does not hold a group of 17"):
-        lay_out(_plan(), [Kind(17, None, TILES)], [{}])
+    with pytest.raises(AssertionError, match="32 rows does not hold a group of 33"):
+        lay_out(_plan(), [Kind(33, None, TILES)], [{}])
     with pytest.raises(AssertionError, match="48 keys does not divide 64"):
-        Tiling(32, 48, 16, 16, 4, 1, 4, 1)
+        Tiling(32, 48, 16, 4, 1)
 
 
 def test_every_array_is_int32_and_mapped_in_one_order():
@@ -142,5 +166,5 @@ def test_every_array_is_int32_and_mapped_in_one_order():
     assert {array.dtype for array in arrays} == {np.dtype(np.int32)}
     again = iter(arrays)
     copy = mapped(layout, lambda _: next(again))
-    assert copy.kinds[1].reads.path is layout.kinds[1].reads.path
+    assert copy.kinds[1].reads.tile is layout.kinds[1].reads.tile
     assert copy.path_keys is layout.path_keys

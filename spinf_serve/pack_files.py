@@ -66,7 +66,7 @@ def given_pack(
     except Refused as refused:
         raise Unusable(
             f"there is no file {name}, and among the packs on this machine (the official ones and"
-            f" --packs): {refused.message}; --packs FOLDER adds the packs of a folder"
+            f" those of folders given with --packs): {refused.message}"
         ) from None
     file = next(one.file for one in catalogue.entry(pack_id).versions if one.pack is pack)
     return Given(pack, file, file.read_bytes())
@@ -79,6 +79,15 @@ def read_given(file: Path) -> Given:
     except OSError as error:
         raise Unusable(f"{file} cannot be read: {error.strerror}") from None
     return Given(read_pack(data, str(file)), file, data)
+
+
+def refuse_id(file: Path) -> None:
+    """Raises `Unusable` when there is no such file, as when an id is given where a file is needed."""
+    if not file.is_file():
+        raise Unusable(
+            f"there is no file {file}; a pack's file is needed, not its id"
+            " (`spinf-serve packs list --json` tells where packs lie)"
+        )
 
 
 def sample_of(file: Path) -> Path | None:

@@ -180,9 +180,10 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="replace the file of --out")] = False,
 ) -> None:
     """Write a pack in the plain JSON form, its short forms written out."""
-    from spinf_serve.pack_files import read_given
+    from spinf_serve.pack_files import read_given, refuse_id
     from spinf_serve.packs.plain import plain
 
+    refuse_id(file)
     pack = read_given(file).pack
     names = list(pack.fitted)
     if model is not None and pack.constants((model,)) is None:
@@ -256,10 +257,12 @@ def publish_pack(
     ] = None,
 ) -> None:
     """Publish a pack's file: a copy that never changes, and its line in prompt-packs.json."""
+    from spinf_serve.pack_files import refuse_id
     from spinf_serve.packs.loader import read_pack
     from spinf_serve.packs.publish import publish
     from spinf_serve.packs.versions import PARTS
 
+    refuse_id(file)
     part = next((one for one in PARTS if one == bump), None)
     if part is None and bump is not None:
         raise Unusable(f"--bump {bump}: write {', '.join(PARTS[:-1])} or {PARTS[-1]}")
@@ -293,16 +296,12 @@ def fit_command(
     ] = False,
 ) -> None:
     """Fit a pack on a model by a labelled sample, and write the numbers into its file."""
-    from spinf_serve.pack_files import SAMPLE, refuse_published, sample_of
+    from spinf_serve.pack_files import SAMPLE, refuse_id, refuse_published, sample_of
     from spinf_serve.pack_fit import answering, fit_pack, report_object
     from spinf_serve.pack_pages import fit_page
     from spinf_serve.packs.save import save_constants
 
-    if not file.is_file():
-        raise Unusable(
-            f"there is no file {file}; numbers are fitted into a pack's working file, so name that"
-            " (`spinf-serve packs list --json` tells where packs lie)"
-        )
+    refuse_id(file)
     if not dry_run:
         refuse_published(file)
     sample = sample_of(file) if sample is None else sample

@@ -13,6 +13,7 @@ from spinf_serve import cli
 from spinf_serve.engine.fingerprint import model_digest
 from spinf_serve.engine.loading.manifest import read_manifests
 from spinf_serve.engine.work import Work
+from spinf_serve.pack_pages import counted
 from spinf_serve.packs.digests import asked_digest, constants_digest
 from spinf_serve.packs.fit import fit
 from spinf_serve.packs.loader import load_pack, read_pack
@@ -165,7 +166,7 @@ def test_show_finds_a_pack_by_its_id_and_version(run, tmp_path):
     code, out, err = run("show", "demo/mod", "--packs", "own")
     assert (code, out) == (2, "")
     assert err.startswith("error: there is no file demo/mod, and among the packs on this machine")
-    assert "no pack 'demo/mod' is served; did you mean demo/mood?; --packs FOLDER" in err
+    assert err.endswith("--packs): no pack 'demo/mod' is served; did you mean demo/mood?\n")
 
 
 def test_validate_prints_every_fault_on_its_line(run, tmp_path):
@@ -323,6 +324,8 @@ def test_lint_asks_a_server_and_exits_1_for_findings(run, started, server):
     code, out, _ = run("lint", "mood/pack.yaml", "--server", server.url)
     assert code == 1
     assert "template_space on mood: '\\nThe writer is ' ends in a space\n" in out
+    out = run("lint", "mood/pack.yaml", "--server", server.url, "--content", "One")[1]
+    assert re.search(r": (1 finding|\d+ findings), 0 waived, 4 questions on 1 content\n$", out)
     waiver = "lint: {waive: [{rule: template_space, on: mood, reason: as it must}]}\n"
     (started / "pack.yaml").write_text(text + waiver)
     out = run("lint", "mood/pack.yaml", "--server", server.url)[1]
@@ -416,12 +419,11 @@ def test_a_published_pack_finds_its_sample_and_is_not_fitted_in_its_place(run, s
     assert (code, copy.read_bytes()) == (0, published)
 
 
-def test_fit_takes_a_file_and_no_id(run, started):
-    code, _, err = run("fit", "demo/mood")
+@pytest.mark.parametrize("command", ["fit", "export", "publish"])
+def test_what_takes_a_file_takes_no_id(run, started, command):
+    code, _, err = run(command, "demo/mood")
     assert (code, err.count("\n")) == (2, 1)
-    assert err.startswith(
-        "error: there is no file demo/mood; numbers are fitted into a pack's working"
-    )
+    assert err.startswith("error: there is no file demo/mood; a pack's file is needed, not its id")
 
 
 def test_fit_says_what_to_distrust(run, started, server):
@@ -503,3 +505,11 @@ def test_nothing_but_lint_and_fit_needs_torch(started, tmp_path):
     )
     assert ran.returncode == 2, ran.stderr
     assert ran.stderr.startswith("error: torch is not installed; ")
+
+
+def test_one_is_not_told_in_the_plural():
+    assert [counted(number, "finding") for number in (0, 1, 2)] == [
+        "0 findings",
+        "1 finding",
+        "2 findings",
+    ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spinf_serve.packs.errors import Refused
-from spinf_serve.packs.notes import Notes, Path, near
+from spinf_serve.packs.notes import Notes, Path, quoted
 from spinf_serve.packs.template import Template, parse
 
 _BY_NAME = {"true/false": ("true", "false"), "yes/no": ("yes", "no")}
@@ -97,7 +97,8 @@ def _check_negates(questions: Sequence[Mapping[str, Any]], notes: Notes) -> None
         if denied == question["id"]:
             notes(path, "a question cannot deny itself; name the other one")
         elif denied is not None and denied not in ids:
-            notes.missing(path, f"there is no question {denied!r}{near(denied, ids)}", "scoring")
+            hint = notes.near(denied, ids)
+            notes.missing(path, f"there is no question {quoted(denied)}{hint}", "scoring")
 
 
 def _differ_by_case(options: Sequence[str]) -> bool:
@@ -302,7 +303,7 @@ def _reads(asked: _Asked) -> list[tuple[Path, dict[str, Any]]]:
         if value in values:
             made.append((origin, asked.read(value, name, F=value, **shape)))
         else:
-            notes(origin, f"`F` has no value {value!r}{near(value, values)}")
+            notes(origin, f"`F` has no value {quoted(value)}{notes.near(value, values)}")
     return made
 
 
@@ -335,7 +336,7 @@ def _shape(asked: _Asked) -> dict[str, Any] | None:
     for index, option in enumerate(unsafe):
         found = _index_of(option, options)
         if found is None:
-            notes((*path, "unsafe", index), _no_option(option, options))
+            notes((*path, "unsafe", index), _no_option(option, options, notes))
         else:
             indexes.append(found)
     if len(indexes) < len(unsafe):
@@ -365,7 +366,7 @@ def _reads_by_option(
         origin = (*asked.path, "categories", option)
         index = _index_of(option, options)
         if index is None:
-            asked.notes(origin, _no_option(option, options))
+            asked.notes(origin, _no_option(option, options, asked.notes))
         else:
             shown = options[index].strip()
             made.append((origin, asked.read(shown, name, kind="set", unsafe=[index])))
@@ -380,8 +381,9 @@ def _index_of(option: str, options: Sequence[str]) -> int | None:
     return stripped.index(option.strip()) if option.strip() in stripped else None
 
 
-def _no_option(option: str, options: Sequence[str]) -> str:
-    return f"there is no option {option!r}{near(option.strip(), [one.strip() for one in options])}"
+def _no_option(option: str, options: Sequence[str], notes: Notes) -> str:
+    hint = notes.near(option.strip(), [one.strip() for one in options])
+    return f"there is no option {quoted(option)}{hint}"
 
 
 def _values_of_f(query: Mapping[str, Any]) -> list[str] | None:

@@ -14,7 +14,7 @@ from spinf_serve.packs.ask import MAX_NAME_CHARS, scored_question
 from spinf_serve.packs.build_fitted import read_bands, read_constants
 from spinf_serve.packs.build_reads import read_reads
 from spinf_serve.packs.errors import Refused
-from spinf_serve.packs.notes import Notes, Path, near
+from spinf_serve.packs.notes import Notes, Path, cut, quoted
 from spinf_serve.packs.pack import Category, Context, Decision, Mode, Pack, Parameter, Route
 from spinf_serve.packs.plain import split
 from spinf_serve.packs.question import Question
@@ -94,13 +94,13 @@ def _check_names(file: Mapping[str, Any], notes: Notes) -> None:
     if not _ID.fullmatch(name):
         notes(
             ("pack",),
-            f"{name!r} is no pack id; write `namespace/name`, each part in lower-case letters, "
+            f"{quoted(name)} is no pack id; write `namespace/name`, each part in lower-case letters, "
             "digits, `.`, `_` and `-`, a letter or digit first",
         )
     if not _VERSION.fullmatch(version):
         notes(
             ("version",),
-            f"{version!r} is no version; write letters, digits, `.`, `+` and `-`, a letter or "
+            f"{quoted(version)} is no version; write letters, digits, `.`, `+` and `-`, a letter or "
             "digit first, for instance 1.0.0",
         )
     chars = len(name) + 1 + len(version)
@@ -114,7 +114,7 @@ def _check_names(file: Mapping[str, Any], notes: Notes) -> None:
         if key not in _SCORING_FIELDS:
             notes(
                 ("scoring", key),
-                f"`{key}` is not a field of a pack's scoring{near(key, _SCORING_FIELDS)}",
+                f"`{cut(key)}` is not a field of a pack's scoring{notes.near(key, _SCORING_FIELDS)}",
             )
 
 
@@ -124,7 +124,7 @@ def _check_media(file: Mapping[str, Any], notes: Notes) -> None:
         notes(("media",), "`text` is not among them; every pack reads text")
     for kind, count in Counter(media).items():
         if count > 1:
-            notes(("media",), f"`{kind}` is listed {count} times; list it once")
+            notes(("media",), f"`{cut(kind)}` is listed {count} times; list it once")
 
 
 def _parameters(file: Mapping[str, Any], notes: Notes) -> dict[str, Parameter]:
@@ -133,7 +133,7 @@ def _parameters(file: Mapping[str, Any], notes: Notes) -> dict[str, Parameter]:
         if name == "X" or not _NAME.fullmatch(name):
             notes(
                 ("parameters", name),
-                f"{name!r} cannot be a parameter; take letters, digits and `_`, no digit first"
+                f"{quoted(name)} cannot be a parameter; take letters, digits and `_`, no digit first"
                 + (" (`{X}` is the content)" if name == "X" else ""),
             )
         default = given.get("default")
@@ -170,8 +170,8 @@ def _contexts(
             if used != "X" and used not in parameters:
                 notes.missing(
                     path,
-                    f"`{{{used}}}` is not declared; add it to `parameters`"
-                    + (near(used, parameters) if parameters else ""),
+                    f"`{{{cut(used)}}}` is not declared; add it to `parameters`"
+                    + (notes.near(used, parameters) if parameters else ""),
                     "parameters",
                 )
         before, after = template.split("{X}")
@@ -208,7 +208,7 @@ def _questions(file: Mapping[str, Any], notes: Notes) -> dict[str, Question]:
             first = next(i for i, q in enumerate(scoring["queries"]) if q["id"] == question.id)
             notes(
                 (*path, "id"),
-                f"two questions have the id {question.id!r}; give one another id",
+                f"two questions have the id {quoted(question.id)}; give one another id",
                 ("scoring", "queries", first, "id"),
             )
             notes.broken.add("scoring")
@@ -261,10 +261,12 @@ def _categories(file: Mapping[str, Any], notes: Notes) -> dict[str, Category]:
         for index, other in enumerate(requires):
             path: Path = ("categories", name, "requires", index)
             if other == name:
-                notes(path, f"{name!r} cannot require itself; remove it")
+                notes(path, f"{quoted(name)} cannot require itself; remove it")
             elif other not in given:
                 notes.missing(
-                    path, f"there is no category {other!r}{near(other, given)}", "categories"
+                    path,
+                    f"there is no category {quoted(other)}{notes.near(other, given)}",
+                    "categories",
                 )
         found[name] = Category(
             name,
@@ -285,7 +287,7 @@ def _decision(
         if name not in categories:
             notes.missing(
                 ("decision", "critical", index),
-                f"there is no category {name!r}{near(name, categories)}",
+                f"there is no category {quoted(name)}{notes.near(name, categories)}",
                 "categories",
             )
     return Decision(decision["mode"], decision.get("fallback", "per_category"), critical)
@@ -312,10 +314,12 @@ def _route(
         path: Path = ("route", "categories", index)
         if name not in categories:
             notes.missing(
-                path, f"there is no category {name!r}{near(name, categories)}", "categories"
+                path,
+                f"there is no category {quoted(name)}{notes.near(name, categories)}",
+                "categories",
             )
         elif name in names[:index]:
-            notes(path, f"{name!r} is listed twice; remove one")
+            notes(path, f"{quoted(name)} is listed twice; remove one")
     if len(names) < 2:
         notes(("route", "categories"), "at least two categories must compete")
     margin, minimum = given.get("margin", 0), given.get("minimum", 0)
@@ -326,6 +330,6 @@ def _route(
     if abstain in names or not abstain:
         notes(
             ("route", "abstain"),
-            f"{abstain!r} must be a name that is none of the categories, for instance `unsure`",
+            f"{quoted(abstain)} must be a name that is none of the categories, for instance `unsure`",
         )
     return Route(names, margin, minimum, abstain)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from spinf_serve.packs.notes import Notes, Path, listed, near
+from spinf_serve.packs.notes import Notes, Path, listed, quoted
 from spinf_serve.packs.pack import (
     Bands,
     Category,
@@ -72,7 +72,7 @@ class _Block:
 
     @property
     def remedy(self) -> str:
-        where = "every fitted number" if self.inline else f"the block of {self.model!r}"
+        where = "every fitted number" if self.inline else f"the block of {quoted(self.model)}"
         return f"fit again, or remove {where} to make the pack a draft"
 
 
@@ -110,7 +110,7 @@ def read_constants(
         if not model.strip():
             notes(path, "the model's name is empty; write the id of the model")
         if model.casefold() in names:
-            notes(path, f"a second set of numbers for the model {model!r}; keep one")
+            notes(path, f"a second set of numbers for the model {quoted(model)}; keep one")
             continue
         names.add(model.casefold())
         blocks.append(_Block(model, numbers if own else _completed(numbers, file), path, {}))
@@ -203,7 +203,7 @@ def _check_complete(
         if name not in wanted:
             notes.missing(
                 block.at(section, name),
-                f"the pack has no {what} {name!r}{near(name, wanted)}",
+                f"the pack has no {what} {quoted(name)}{notes.near(name, wanted)}",
                 *needs,
             )
 
@@ -215,7 +215,7 @@ def _read_fit(
     path = block.at("reads", read.id)
     for key, value in (("mean", mean), ("sd", sd)):
         if value is None:
-            notes(path, f"`{key}` of the read {read.id!r} is missing; {block.remedy}")
+            notes(path, f"`{key}` of the read {quoted(read.id)} is missing; {block.remedy}")
     if sd is not None and sd <= 0:
         notes((*path, "sd"), f"is {sd}; a standard deviation is above 0")
     elif sd is not None and sd < 1 / MOST:
@@ -229,7 +229,7 @@ def _read_fit(
     wanted = f"a list of {length} numbers, one for each option" if length else "a number"
     if mu is None:
         if length is not None:
-            notes(path, f"`mu` of the read {read.id!r} is missing: {wanted}; {block.remedy}")
+            notes(path, f"`mu` of the read {quoted(read.id)} is missing: {wanted}; {block.remedy}")
     elif length is None:
         notes((*path, "mu"), "a read of kind `pair` has no mu; remove it")
     elif length != (len(mu) if isinstance(mu, list) else 0):
@@ -247,14 +247,14 @@ def _category_fit(
     platt = given.get("platt")
     if platt is None:
         notes.missing(
-            path, f"`platt` of the category {name!r} is missing; {block.remedy}", "fitted"
+            path, f"`platt` of the category {quoted(name)} is missing; {block.remedy}", "fitted"
         )
     elif len(platt) != 2:
         notes((*path, "platt"), f"has {len(platt)} numbers; write two, `[a, b]`")
     if block.inline and "threshold" not in given:
         notes.missing(
             path,
-            f"`threshold` of the category {name!r} is missing; write a number between 0 and 1, or "
+            f"`threshold` of the category {quoted(name)} is missing; write a number between 0 and 1, or "
             "null to report the score only",
             "fitted",
         )
@@ -326,7 +326,7 @@ def _layer(block: _Block, frame: _Frame) -> MicroLayer | None:
         return None
     weights = _weights(given["weights"], len(inputs), hidden, path, notes)
     if not _LOCK.fullmatch(lock):
-        notes((*path, "lock"), f"{lock!r} is no lock; it is `sha256:` and 64 hex digits")
+        notes((*path, "lock"), f"{quoted(lock)} is no lock; it is `sha256:` and 64 hex digits")
     if len(notes.found) > before:
         return None
     return MicroLayer(tuple(inputs), weights, hidden, lock, holds=False)
@@ -341,7 +341,7 @@ def _check_inputs(inputs: Sequence[str], path: Path, frame: _Frame) -> None:
         if name not in there:
             frame.notes.missing(
                 (*path, "inputs", index),
-                f"{name!r} is neither `c:<category>` nor `r:<read>` of this pack{near(name, known)}",
+                f"{quoted(name)} is neither `c:<category>` nor `r:<read>` of this pack{frame.notes.near(name, known)}",
                 "categories",
                 "scoring",
                 "reads",
@@ -383,7 +383,9 @@ def read_bands(
         place: Path = (*path, "categories", name)
         if name not in categories:
             notes.missing(
-                place, f"there is no category {name!r}{near(name, categories)}", "categories"
+                place,
+                f"there is no category {quoted(name)}{notes.near(name, categories)}",
+                "categories",
             )
         for key in ("act", "review"):
             _check_fraction(cuts[key], (*place, key), notes)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spinf_serve.packs.notes import Notes, Path, near
+from spinf_serve.packs.notes import Notes, Path, cut, quoted
 from spinf_serve.packs.pack import Category, Read
 from spinf_serve.packs.question import Question
 
@@ -36,20 +36,20 @@ def read_reads(
         if first.setdefault(read["id"], index) != index:
             notes(
                 (*path, "id"),
-                f"two reads have the id {read['id']!r}; give one another id",
+                f"two reads have the id {quoted(read['id'])}; give one another id",
                 ("reads", first[read["id"]], "id"),
             )
         if read["category"] not in categories:
             notes.missing(
                 (*path, "category"),
-                f"there is no category {read['category']!r}{near(read['category'], categories)}",
+                f"there is no category {quoted(read['category'])}{notes.near(read['category'], categories)}",
                 "categories",
             )
         question = questions.get(read["query"])
         if question is None:
             notes.missing(
                 (*path, "query"),
-                f"there is no question {read['query']!r}{near(read['query'], questions)}",
+                f"there is no question {quoted(read['query'])}{notes.near(read['query'], questions)}",
                 "scoring",
             )
             notes.broken.add("reads")
@@ -97,26 +97,27 @@ def _check_value(
     value = read.get("F")
     if not question.prompts[0].values:
         if value is not None:
-            notes((*path, "F"), f"the question {question.id!r} has no combinations; remove F")
+            notes((*path, "F"), f"the question {quoted(question.id)} has no combinations; remove F")
         return
     known = [name for name in values if name is not None]
     if not known:
         notes(
             (*path, "query"),
-            f"the question {question.id!r} has combinations but no placeholder `F`; a read is "
+            f"the question {quoted(question.id)} has combinations but no placeholder `F`; a read is "
             "addressed by the value of `F`: rename the placeholder",
         )
     elif value is None:
-        shown = ", ".join(repr(name) for name in known[:_SOME])
-        notes(path, f"`F` is missing: the question {question.id!r} has the values {shown}")
+        shown = ", ".join(quoted(name) for name in known[:_SOME])
+        notes(path, f"`F` is missing: the question {quoted(question.id)} has the values {shown}")
     elif value not in known:
         notes(
-            (*path, "F"), f"the question {question.id!r} has no value {value!r}{near(value, known)}"
+            (*path, "F"),
+            f"the question {quoted(question.id)} has no value {quoted(value)}{notes.near(value, known)}",
         )
     elif values[value] > 1:
         notes(
             (*path, "F"),
-            f"{values[value]} filled templates of {question.id!r} have this value and a read is "
+            f"{values[value]} filled templates of {quoted(question.id)} have this value and a read is "
             "addressed by `F` alone; make `F` the only placeholder, or split the question",
         )
 
@@ -162,7 +163,7 @@ def _check_categories(
         if not read[name]:
             notes.missing(
                 path,
-                f"no read counts for {name!r}; write `category: {name}` in a question (in JSON, add a "
+                f"no read counts for {quoted(name)}; write `category: {cut(name)}` in a question (in JSON, add a "
                 "read), or remove the category",
                 "scoring",
                 "reads",
@@ -170,7 +171,7 @@ def _check_categories(
         elif category.views and not viewed[name]:
             notes.missing(
                 (*path, "aggregate"),
-                f"is `views` but no read of {name!r} has a `view`; name the views, or remove it",
+                f"is `views` but no read of {quoted(name)} has a `view`; name the views, or remove it",
                 "scoring",
                 "reads",
             )

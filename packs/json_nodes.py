@@ -8,6 +8,7 @@ import re
 from typing import NoReturn
 
 from spinf_serve.packs.faults import InvalidPack, PackFault
+from spinf_serve.packs.notes import cut
 from spinf_serve.packs.yaml_nodes import NESTING_LIMIT, Mapping, Mark, Node, Scalar, Sequence
 
 _TOKEN = re.compile(
@@ -73,7 +74,7 @@ def _mapping(nodes: list[Node], start: Mark, end: Mark, name: str) -> Mapping:
     for key, value in zip(keys, nodes[1::2], strict=True):
         if key.text in pairs:
             line = pairs[key.text][0].start.line
-            message = f"the key `{key.text}` stands twice, first on line {line}; remove one"
+            message = f"the key `{cut(key.text)}` stands twice, first on line {line}; remove one"
             raise InvalidPack([PackFault(message, name, key.start.line, key.start.column)])
         pairs[key.text] = (key, value)
     return Mapping(tuple(pairs.values()), True, start, end)

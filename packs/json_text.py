@@ -10,19 +10,20 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from spinf_serve.packs import json_nodes
 from spinf_serve.packs.faults import InvalidPack, PackFault
+from spinf_serve.packs.notes import cut
 
 NESTING_LIMIT = 32
 """Most lists and objects inside each other."""
 
 VALUE_LIMIT = 100_000
-"""Most values of a text; counted by its commas before anything is made of it."""
+"""Most values of a text; counted by its commas and brackets before anything is made of it."""
 
 _DIGITS = 400
-_PLACED_CHARS = 1 << 20
+_PLACED_CHARS = 1 << 18
 _SPACE = " \t\n\r"
 _DECODER = json.JSONDecoder()
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _WORD = re.compile(r'"(?:[^"\\]|\\.)*+"|[^ \t\r\n{}\[\],:"]++')
 
 
@@ -33,7 +34,7 @@ def parse_json(text: str, name: str) -> Any:
         InvalidPack: with line and column, when the text is not JSON; with an object's key twice,
             NaN or an infinite number, more than 32 levels or 100,000 values.
     """
-    if text.count(",") + text.count("[") + text.count("{") > VALUE_LIMIT:
+    if _values(text) > VALUE_LIMIT and _values(_TEXT.sub("", text)) > VALUE_LIMIT:
         raise InvalidPack([PackFault(f"more than {VALUE_LIMIT:,} values; split the file", name)])
     doubled: list[list[tuple[str, Any]]] = []
 
@@ -73,11 +74,17 @@ def parse_json(text: str, name: str) -> Any:
         _check_unicode(value, name)
     if doubled:
         if len(text) <= _PLACED_CHARS:
-            # Finds the place, which the decoder does not tell.
+            # Finds the place, which the decoder does not tell. Brings ruamel.yaml.
+            from spinf_serve.packs import json_nodes
+
             json_nodes.parse_json(text, name)
-        key = _twice(doubled[0])
+        key = cut(_twice(doubled[0]))
         raise InvalidPack([PackFault(f"the key `{key}` stands twice in one object", name)])
     return value
+
+
+def _values(text: str) -> int:
+    return text.count(",") + text.count("[") + text.count("{")
 
 
 def place_in(text: str, path: Sequence[str | int], *, at_key: bool = False) -> tuple[int, int]:

@@ -13,15 +13,10 @@ from spinf_serve.packs.build import build
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.faults import InvalidPack, PackFault
 from spinf_serve.packs.files import read_regular, shown
-from spinf_serve.packs.notes import Note, Notes, Path
+from spinf_serve.packs.manifest import SUFFIXES
+from spinf_serve.packs.notes import MAX_FAULTS, Note, Notes, Path, cut
 from spinf_serve.packs.pack import Pack
 from spinf_serve.packs.plain import split
-
-SUFFIXES = (".json", ".yaml", ".yml")
-"""How the names of packs' files end."""
-
-MAX_FAULTS = 100
-"""Most faults told of one file."""
 
 
 def load_pack(path: FilePath) -> Pack:
@@ -88,7 +83,7 @@ def _faults(
         message = note.message
         if note.first is not None:
             message += f" (the first stands in line {place(Note(note.first, ''))[0]})"
-        yield PackFault(message, name, *place(note), ".".join(map(str, note.path)))
+        yield PackFault(message, name, *place(note), ".".join(cut(str(step)) for step in note.path))
     if len(once) > MAX_FAULTS:
         last = place(once[MAX_FAULTS])
         yield PackFault(f"and {len(once) - MAX_FAULTS} more faults", name, *last)

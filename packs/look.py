@@ -9,12 +9,12 @@ from stat import S_ISDIR
 from typing import Final
 
 from spinf_serve.packs.errors import Unusable
+from spinf_serve.packs.manifest import SUFFIXES
 from spinf_serve.packs.sources import Opened
 
 # When it was written, how long, which file: mtime and ctime in ns, bytes, inode.
 Signature = tuple[int, int, int, int]
 
-_SUFFIXES: Final = (".json", ".yaml", ".yml")
 _ENTRIES: Final = 20_000
 _NOWHERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
@@ -48,7 +48,7 @@ def look(opened: Opened) -> dict[str, Signature]:
                 if (stat.st_dev, stat.st_ino) not in seen:
                     seen.add((stat.st_dev, stat.st_ino))
                     waiting.append(f"{path}/")
-            elif entry.name.lower().endswith(_SUFFIXES):
+            elif entry.name.lower().endswith(SUFFIXES):
                 found[path] = (stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino)
     return dict(sorted(found.items()))
 

@@ -4,18 +4,23 @@ Reads, checks and writes the listing. Whether a listed file agrees with its list
 too; finding and reading the files is `spinf_serve.packs.shelf`.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
 from spinf_serve.packs.faults import InvalidPack, PackFault
+from spinf_serve.packs.files import MAX_BYTES
+from spinf_serve.packs.json_text import parse_json
+from spinf_serve.packs.notes import MAX_FAULTS, quoted
 from spinf_serve.packs.pack import Pack
 
 Status = Literal["available", "deprecated", "coming_soon"]
 
 MANIFEST: Final = "prompt-packs.json"
+SUFFIXES: Final = (".json", ".yaml", ".yml")
+"""How the names of packs' files end."""
+
 FORMAT: Final = 1
 PACK_ID: Final = re.compile(r"[a-z0-9][a-z0-9._-]*/[a-z0-9][a-z0-9._-]*")
 VERSION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]*")
@@ -89,43 +94,31 @@ def read_manifest(data: bytes, name: str) -> Manifest:
         raise InvalidPack([PackFault(f"should be an object, found {_kind(body)}", name)])
     manifest = _manifest(reading, body)
     if reading.faults:
-        raise InvalidPack(reading.faults)
+        more = len(reading.faults) - MAX_FAULTS
+        rest = [PackFault(f"and {more} more faults", name)] if more > 0 else []
+        raise InvalidPack([*reading.faults[:MAX_FAULTS], *rest])
     return manifest
 
 
 def json_object(data: bytes, name: str) -> Any:
-    """JSON in which no key stands twice and every number is finite. Raises `InvalidPack`."""
+    """The values of a JSON file, held to what a pack's file is held to. Raises `InvalidPack`."""
+    if len(data) > MAX_BYTES:
+        raise InvalidPack([PackFault(f"has more than {MAX_BYTES:,} bytes; split it", name)])
     try:
-        return json.loads(
-            data.decode("utf-8-sig"), object_pairs_hook=_once, parse_constant=_no_constant
-        )
-    except (ValueError, RecursionError) as error:
-        line, column = (
-            (error.lineno, error.colno) if isinstance(error, json.JSONDecodeError) else (0, 0)
-        )
-        raise InvalidPack([PackFault(f"not valid JSON: {error}", name, line, column)]) from error
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(f"the key {key!r} stands twice in one object")
-        found[key] = value
-    return found
-
-
-def _no_constant(text: str) -> float:
-    raise ValueError(f"{text} is not a JSON number")
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        fault = PackFault(f"byte {error.start + 1} is not UTF-8; save the file as UTF-8", name)
+        raise InvalidPack([fault]) from None
+    return parse_json(text, name)
 
 
 def _manifest(reading: "_Reading", body: Mapping[str, Any]) -> Manifest:
     if body.get("format") != FORMAT or isinstance(body.get("format"), bool):
-        reading.fault("format", f"should be {FORMAT}, found {body.get('format')!r}")
+        reading.fault("format", f"should be {FORMAT}, found {_told(body.get('format'))}")
     namespace = reading.text(body, "namespace", "")
     if namespace and not _NAMESPACE.fullmatch(namespace):
         reading.fault(
-            "namespace", f"{namespace!r} should be lower-case letters, digits, `.`, `_`, `-`"
+            "namespace", f"{quoted(namespace)} should be lower-case letters, digits, `.`, `_`, `-`"
         )
         namespace = ""
     packs = tuple(
@@ -139,10 +132,13 @@ def _pack(reading: "_Reading", body: Mapping[str, Any], path: str, namespace: st
     pack_id = reading.text(body, "id", path)
     if pack_id and not PACK_ID.fullmatch(pack_id):
         reading.fault(
-            f"{path}.id", f"{pack_id!r} should be namespace/name, such as {namespace}/name"
+            f"{path}.id",
+            f"{quoted(pack_id)} should be namespace/name, such as {namespace or 'demo'}/name",
         )
     elif pack_id and namespace and not pack_id.startswith(f"{namespace}/"):
-        reading.fault(f"{path}.id", f"{pack_id!r} is not inside the namespace {namespace!r}")
+        reading.fault(
+            f"{path}.id", f"{quoted(pack_id)} is not inside the namespace {quoted(namespace)}"
+        )
     media = _media(reading, body, path) or ("text",)
     parameters = reading.texts(body, "parameters", path)
     versions = tuple(
@@ -171,16 +167,22 @@ def _version(
 ) -> ListedVersion:
     version = reading.text(body, "version", path)
     if version and not VERSION.fullmatch(version):
-        reading.fault(f"{path}.version", f"{version!r} should be such as 1.0.0")
+        reading.fault(f"{path}.version", f"{quoted(version)} should be such as 1.0.0")
     file = reading.text(body, "file", path)
     if file and not _is_inside(file):
         reading.fault(
             f"{path}.file",
-            f"{file!r} should be a path inside the manifest's folder, such as a/b.yaml",
+            f"{quoted(file)} should be a path inside the manifest's folder, such as a/b.yaml",
+        )
+    elif file and (not file.lower().endswith(SUFFIXES) or file.split("/")[-1] == MANIFEST):
+        reading.fault(
+            f"{path}.file",
+            f"{quoted(file)} is no pack's file, whose name ends in {', '.join(SUFFIXES)}"
+            f" and is not {MANIFEST}",
         )
     status = body.get("status", "available")
     if status not in _STATUSES:
-        reading.fault(f"{path}.status", f"{status!r} should be one of {', '.join(_STATUSES)}")
+        reading.fault(f"{path}.status", f"{_told(status)} should be one of {', '.join(_STATUSES)}")
     own_parameters = reading.texts(body, "parameters", path)
     return ListedVersion(
         version,
@@ -205,7 +207,7 @@ def _media(reading: "_Reading", body: Mapping[str, Any], path: str) -> tuple[str
     media = reading.texts(body, "media", path)
     strange = [kind for kind in media or () if kind not in _MEDIA]
     if strange:
-        reading.fault(f"{path}.media", f"{strange[0]!r} should be one of {', '.join(_MEDIA)}")
+        reading.fault(f"{path}.media", f"{quoted(strange[0])} should be one of {', '.join(_MEDIA)}")
     return media
 
 
@@ -215,7 +217,7 @@ def _digest(reading: "_Reading", body: Mapping[str, Any], path: str) -> str | No
         return None
     matched = _DIGEST.fullmatch(text)
     if matched is None:
-        reading.fault(f"{path}.digest", f"{text!r} should be sha256: and 64 hex digits")
+        reading.fault(f"{path}.digest", f"{quoted(text)} should be sha256: and 64 hex digits")
         return None
     return matched[1]
 
@@ -272,11 +274,20 @@ class _Reading:
         for place, name in enumerate(names):
             before = first.setdefault(name, place)
             if name and before != place:
-                self.fault(f"{path}.{place}.{key}", f"{name!r} is listed twice, first as {before}")
+                self.fault(
+                    f"{path}.{place}.{key}", f"{quoted(name)} is listed twice, first as {before}"
+                )
 
 
 def _below(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
+
+
+def _told(value: Any) -> str:
+    """A short value itself, else what it is."""
+    if isinstance(value, str) and value:
+        return quoted(value)
+    return str(value) if type(value) in (int, float) else _kind(value)
 
 
 def _kind(value: Any) -> str:

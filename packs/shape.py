@@ -7,13 +7,12 @@ all faults at once. Does not know where in a file a field stands.
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Generic, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from spinf_serve.packs.notes import Note, Notes, Path, listed
+from spinf_serve.packs.notes import Note, Notes, Path, closest, cut, listed
 from spinf_serve.packs.schema import PackFields
 from spinf_serve.packs.schema_types import FAULT, MEMBERS, NOT_TEXT, kind_of
 
@@ -134,20 +133,20 @@ def shaped(
                     notes(*_note(one, path, quoted))
                 elif tolerant:
                     # In YAML the misspelt field is a fault itself, and one is enough.
-                    notes(path[:-1], f"`{path[-1]}` is missing; `{meant}` is not a field")
+                    notes(path[:-1], f"`{path[-1]}` is missing; `{cut(meant)}` is not a field")
             cuts[_cut(path)] = None
         for section in (("scoring", "queries"), ("reads",)):
-            indexes = {int(cut[-1]) for cut in cuts if cut[:-1] == section}
+            indexes = {int(gone[-1]) for gone in cuts if gone[:-1] == section}
             if indexes:
                 left = [i for i in range(len(_at(typed, section))) if i not in indexes]
                 kept[section] = [kept[section][i] if section in kept else i for i in left]
                 for tree in (file, typed):
                     entries = _at(tree, section)
                     entries[:] = [entries[i] for i in left]
-        for cut in cuts:
-            if not isinstance(cut[-1], int):
-                _replace(file, cut)
-                _replace(typed, cut)
+        for gone in cuts:
+            if not isinstance(gone[-1], int):
+                _replace(file, gone)
+                _replace(typed, gone)
     return None
 
 
@@ -213,19 +212,18 @@ def _note(
 def _misspelt(path: Path, unknown: list[Path]) -> str | None:
     """The field that nothing recognised and that was meant for the missing one."""
     beside = [str(one[-1]) for one in unknown if one[:-1] == path[:-1]]
-    close = get_close_matches(str(path[-1]), beside, n=1, cutoff=0.6)
-    return close[0] if close else None
+    return closest(str(path[-1]), beside)
 
 
 def _unknown(model: type[BaseModel], path: Path) -> str:
     names = list(_fields(model, path[:-1]))
     name = str(path[-1])
-    close = get_close_matches(name, names, n=1, cutoff=0.7)
-    remedy = f"did you mean `{close[0]}`?" if close else f"there is {listed(names)}"
+    close = closest(name, names, cutoff=0.7)
+    remedy = f"did you mean `{close}`?" if close else f"there is {listed(names)}"
     place = None if close else _home(model, name)
     if place is not None:
         remedy = f"it belongs into `{place}`"
-    return f"`{name}` is not a field here; {remedy}"
+    return f"`{cut(name)}` is not a field here; {remedy}"
 
 
 def _home(model: type[BaseModel], name: str) -> str | None:

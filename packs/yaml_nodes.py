@@ -24,6 +24,7 @@ from ruamel.yaml.parser import Parser
 from ruamel.yaml.scanner import Scanner
 
 from spinf_serve.packs.faults import InvalidPack, PackFault
+from spinf_serve.packs.notes import cut
 from spinf_serve.packs.yaml_sentences import (
     LEFT_OUT,
     Complaint,
@@ -456,7 +457,7 @@ class _Source:
         for key, _ in opened.pairs:
             if key.text in first:
                 line = first[key.text].line
-                message = f"the key `{key.text}` stands twice, first on line {line}; remove one"
+                message = f"the key `{cut(key.text)}` stands twice, first on line {line}; remove one"
                 faults.append(PackFault(message, self.name, key.start.line, key.start.column))
                 if len(faults) == FAULT_LIMIT:
                     raise InvalidPack(faults)

@@ -8,8 +8,8 @@ from spinf_serve.engine.loading.manifest import Manifest, names, read_manifests
 from spinf_serve.engine.models.served import ServedModel
 from spinf_serve.packs.catalogue import Catalogue, load_catalogue, official_folder
 from spinf_serve.packs.errors import Refused, Unusable
-from spinf_serve.packs.loader import SUFFIXES, read_pack
-from spinf_serve.packs.manifest import MANIFEST, read_manifest
+from spinf_serve.packs.loader import read_pack
+from spinf_serve.packs.manifest import MANIFEST, SUFFIXES, read_manifest
 from spinf_serve.packs.pack import Pack
 from spinf_serve.packs.publish import VERSIONS
 from spinf_serve.packs.sources import Access

@@ -12,7 +12,8 @@ import pytest
 
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.faults import InvalidPack
-from spinf_serve.packs.loader import MAX_FAULTS, load_pack, read_pack
+from spinf_serve.packs.loader import load_pack, read_pack
+from spinf_serve.packs.notes import MAX_FAULTS
 from tests.support.packs import GOLDEN
 
 
@@ -673,3 +674,42 @@ def test_whatever_is_broken_is_refused_with_a_sentence(name):
             refused += 1
             assert error.faults and all(fault.message for fault in error.faults)
     assert refused > 40
+
+
+def test_commas_and_brackets_inside_texts_are_no_values():
+    file = {**GOLDEN, "description": ",[{" * 50_000 + '\\"'}
+    assert read(json.dumps(file), "p.json").description.startswith(",[{,")
+
+
+def test_very_many_wrong_names_are_told_soon():
+    def change(file):
+        read = file["reads"][0]
+        names = [f"a category called {i}" for i in range(1000)]
+        file["categories"] = dict.fromkeys(names, next(iter(file["categories"].values())))
+        file["reads"] = [
+            {**read, "id": str(i), "category": f"a kategory called {i}"} for i in range(1000)
+        ]
+
+    since = time.process_time()
+    found = json_faults(change)
+    assert time.process_time() - since < 3
+    assert "did you mean `a category called 0`?" in found[0]
+    assert len(found) == MAX_FAULTS + 1
+
+
+def test_long_names_are_cut_short():
+    def change(file):
+        file["reads"][0]["category"] = "n" * 5000
+        file["categories"]["m" * 5000] = {}
+
+    found = json_faults(change)
+    assert any(f"there is no category '{'n' * 64}…'" in fault for fault in found)
+    assert max(map(len, found)) < 1000
+
+
+def test_a_key_that_stands_thousands_of_times_is_told_soon():
+    since = time.process_time()
+    assert faults("{" + '"pack": 1,' * 90_000 + '"a": 1}', "p.json") == [
+        "p.json: the key `pack` stands twice in one object"
+    ]
+    assert time.process_time() - since < 2

@@ -39,7 +39,13 @@ def test_a_version_may_have_media_and_parameters_of_its_own():
     body = listing()
     body["packs"][0].update(media=["text", "image"], parameters=["brand"])
     body["packs"][0]["versions"].append(
-        {"version": "0.9", "file": "b", "model": ["x", "y"], "media": ["text"], "parameters": []}
+        {
+            "version": "0.9",
+            "file": "b.yml",
+            "model": ["x", "y"],
+            "media": ["text"],
+            "parameters": [],
+        }
     )
     new, old = read_manifest(json.dumps(body).encode(), "m").packs[0].versions
     assert (new.media, new.parameters) == (("text", "image"), ("brand",))
@@ -68,6 +74,19 @@ def test_a_version_may_have_media_and_parameters_of_its_own():
         (("packs", 0, "versions", 0, "digest"), "sha256:12", "64 hex digits"),
         (("packs", 0, "versions", 0, "model"), 5, "model: should be a text, found a number"),
         (("packs", 0, "versions", 0, "file"), "../a.json", "inside the manifest's folder"),
+        (
+            ("packs", 0, "versions", 0, "file"),
+            "a.txt",
+            "'a.txt' is no pack's file, whose name ends in",
+        ),
+        (
+            ("packs", 0, "versions", 0, "file"),
+            "b/prompt-packs.json",
+            "and is not prompt-packs.json",
+        ),
+        (("format",), {"a": 1}, "format: should be 1, found an object"),
+        (("packs", 0, "versions", 0, "status"), None, "status: nothing should be one of available"),
+        (("namespace",), "N" * 99, f"'{'N' * 64}…' should be lower-case"),
         (("packs", 0, "versions", 0, "file"), "/a.json", "inside the manifest's folder"),
         (("packs", 0, "versions", 0, "file"), "a\\b.json", "inside the manifest's folder"),
         (("packs", 0, "versions", 0, "file"), "C:/a.json", "inside the manifest's folder"),
@@ -101,16 +120,23 @@ def test_ids_and_versions_are_unique_and_all_faults_come_at_once():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (b"{", "not valid JSON"),
+        (b"{", "not JSON: "),
         (b"[]", "should be an object, found a list"),
-        (b'{"format": 1, "format": 1}', "'format' stands twice"),
-        (b'{"format": NaN}', "NaN is not a JSON number"),
-        (b"\xff\xfe", "not valid JSON"),
-        (b"[" * 100_000, "not valid JSON"),
+        (b'{"format": 1, "format": 1}', "the key `format` stands twice"),
+        (b'{"format": NaN}', "NaN is no number of JSON"),
+        (b"\xff\xfe", "byte 1 is not UTF-8; save the file as UTF-8"),
+        (b"[" * 100_000, "nested deeper than 32 levels"),
+        (b'{"namespace": "\\ud800"}', "the escape \\ud800 is half of a surrogate pair"),
+        (b" " * (1 + (16 << 20)), "has more than 16,777,216 bytes"),
     ],
 )
 def test_what_is_no_json_is_refused(text, words):
     assert words in faults(text)[0]
+
+
+def test_of_very_many_faults_the_first_are_told():
+    found = faults(listing(packs=["x"] * 300))
+    assert len(found) == 101 and found[-1] == "prompt-packs.json: and 200 more faults"
 
 
 def compared(pack_text: str, name: str, **changes) -> list[str]:

@@ -26,6 +26,7 @@ from spinf_serve.engine.kernels.tiles import (
     schemes,
 )
 
+_HEAD_SCHEMES: tuple[Scheme, ...] = ("16bit", "float32")
 _ELEMENTS: dict[Scheme, tuple[str, str]] = {
     "fp8": ("fp8e4nv", "fp8e4nv"),
     "int8": ("i8", "i8"),
@@ -75,7 +76,9 @@ def cases(capability: Capability) -> list[Case]:
             found.append(_row(f"norm{name}", size, kind, "rows" in name, added=False))
             found.append(_row(f"add norm{name}", size, kind, "rows" in name, added=True))
     found += [_heads(*geometry) for geometry in _GEOMETRIES]
-    found += [_read_tile("16bit", read_tile(capability, "16bit")), _read_row()]
+    for scheme in _HEAD_SCHEMES:
+        found.append(_read_tile(scheme, read_tile(capability, scheme)))
+    found.append(_read_row())
     return found
 
 

@@ -14,7 +14,7 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ from spinf_serve.engine.kernels.tiles import CAPABILITIES, SHARED_MEMORY_BYTES, 
 
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 _REGISTERS = re.compile(r"Used (\d+) registers")
-_INSTRUCTIONS = ("wgmma.mma_async", "mma.sync", "cp.async.bulk.tensor", "cp.async")
+_INSTRUCTIONS = ("wgmma.mma_async", "mma.sync", "cp.async.bulk.tensor", "cp.async.cg")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,14 @@ class Compiled:
     registers: int
     spill_bytes: int
     instructions: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Every case as one version of Triton compiles it."""
+
+    triton: str
+    kernels: list[Compiled]
 
 
 def named(capability: Capability) -> str:
@@ -128,7 +136,16 @@ def _assembler_log() -> Iterator[io.StringIO]:
         yield log
 
 
-def table(words: list[str]) -> Mapping[str, object]:
+def digests() -> list[tuple[str, str, str]]:
+    """(capability, case, digest) of every case, in the report's order; compiles nothing."""
+    return [
+        (named(capability), case.name, digest(case))
+        for capability in CAPABILITIES
+        for case in cases(capability)
+    ]
+
+
+def table(words: list[str]) -> Report:
     """The report: Triton's version and one object a case, in the cases' order."""
     wanted = [
         (number, capability)
@@ -137,8 +154,7 @@ def table(words: list[str]) -> Mapping[str, object]:
         if not words or any(word in case.name for word in words)
     ]
     with ProcessPoolExecutor() as pool:
-        rows = list(pool.map(_numbered, wanted))
-    return {"triton": triton.__version__, "kernels": [asdict(row) for row in rows]}
+        return Report(triton.__version__, list(pool.map(_numbered, wanted)))
 
 
 def _numbered(wanted: tuple[int, Capability]) -> Compiled:
@@ -151,6 +167,11 @@ def _numbered(wanted: tuple[int, Capability]) -> Compiled:
         raise
 
 
+def written(report: Report) -> str:
+    """The report as JSON, a case a line."""
+    rows = ",\n".join(json.dumps(asdict(row)) for row in report.kernels)
+    return f'{{"triton": {json.dumps(report.triton)}, "kernels": [\n{rows}\n]}}\n'
+
+
 if __name__ == "__main__":
-    report = table(sys.argv[2:])
-    Path(sys.argv[1]).write_text(json.dumps(report, indent=1) + "\n")
+    Path(sys.argv[1]).write_text(written(table(sys.argv[2:])))

@@ -83,7 +83,7 @@ def _ampere(inner: int, stages: int) -> Ladder:
     )
 
 
-_FLOAT32 = _one(Tile(64, 64, 16, 8, 3))
+_FLOAT32 = _one(Tile(32, 64, 32, 4, 2))
 
 _PRODUCT: dict[Capability, dict[Scheme, Ladder]] = {
     INTERPRETER: {

@@ -80,13 +80,12 @@ def tile_kernel(
     if CAP:
         logits = _capped(logits, soft_cap)
 
-    # Tiles' hits lie together. Each is a store of one element, masked: no sum, no barrier.
-    zero = tl.zeros((ROWS, COLUMNS), tl.int32)
+    # A tile's hits lie together; what is not wanted adds zeros, which moves no bit.
     for hit in range(tl.load(hit_start + number), tl.load(hit_start + number + 1)):
-        mine = (row == tl.load(hit_row + hit))[:, None] & (column == tl.load(hit_column + hit))[
-            None, :
-        ]
-        tl.store(wanted + tl.load(hit_place + hit) + zero, logits, mask=mine)
+        in_row, in_column = row == tl.load(hit_row + hit), column == tl.load(hit_column + hit)
+        mine = in_row[:, None] & in_column[None, :]
+        picked = tl.sum(tl.sum(tl.where(mine, logits, 0.0), 1), 0)
+        tl.store(wanted + tl.load(hit_place + hit), picked)
 
     logits = tl.where((column < vocab)[None, :], logits, -float("inf"))
     peak = tl.max(logits, 1)

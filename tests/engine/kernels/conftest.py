@@ -6,6 +6,7 @@ its first import which.
 
 import os
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -28,5 +29,6 @@ def _one_thread():
 @pytest.fixture(autouse=True)
 def _floats_as_on_a_card():
     """The interpreter computes with numpy, which warns where a card gives infinity or NaN."""
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "All-NaN slice encountered")
         yield

@@ -19,7 +19,7 @@ from tests.support.oracles import assert_no_worse, nan_memory
 
 pytest.importorskip("triton", reason="Triton has no wheel for this system")
 
-from spinf_serve.engine.kernels.linear.kernel import (  # noqa: E402
+from spinf_serve.engine.kernels.linear.kernel import (
     gated_product,
     product,
     scheme_of,

@@ -9,6 +9,7 @@ from stat import S_ISDIR
 from typing import Final
 
 from spinf_serve.packs.errors import Unusable
+from spinf_serve.packs.files import shown
 from spinf_serve.packs.manifest import SUFFIXES
 from spinf_serve.packs.sources import Opened
 
@@ -55,7 +56,7 @@ def look(opened: Opened) -> dict[str, Signature]:
 
 def shown_path(opened: Opened, path: str) -> str:
     """How messages call a file of the folder."""
-    return f"{opened.shown.rstrip('/')}/{path}"
+    return f"{opened.shown.rstrip('/')}/{shown(path)}"
 
 
 def _identity(opened: Opened) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 Makes a folder of every source. Knows nothing of what the files in it mean.
 """
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from spinf_serve.packs.errors import Unusable
+from spinf_serve.packs.files import is_there, shown
 
 Say = Callable[[str], None]
 
@@ -120,13 +122,14 @@ def open_source(spec: str, access: Access, say: Say) -> Opened:
 
 
 def _local(source: FolderSource) -> Opened:
-    folder = Path(source.given).expanduser()
-    if not folder.is_dir():
+    folder = Path(os.path.expanduser(source.given))
+    if not os.path.isdir(folder):
         looks = _GITHUB.fullmatch(f"github:{source.given}")
         hint = f", or did you mean github:{source.given}?" if looks else ""
-        what = "is a file, give its folder" if folder.is_file() else "there is no such folder"
-        raise Unusable(f"packs {source.given}: {what}{hint}")
-    return Opened(folder.resolve(), f"local:{source.given}", source.given, True)
+        what = "is a file, give its folder" if is_there(folder) else "there is no such folder"
+        raise Unusable(f"packs {shown(source.given)}: {what}{hint}")
+    given = shown(source.given)
+    return Opened(folder.resolve(), f"local:{given}", given, True)
 
 
 def _plain_ref(ref: str) -> bool:

@@ -1,5 +1,6 @@
 """`packs validate` and the contents of `packs lint`: what lies in files, checked and read."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,10 +10,11 @@ from spinf_serve.pack_files import SAMPLE, Given, sample_of
 from spinf_serve.pack_pages import counted
 from spinf_serve.packs.errors import Refused, Unusable
 from spinf_serve.packs.faults import InvalidPack, PackFault
+from spinf_serve.packs.files import is_there, read_regular, shown
 from spinf_serve.packs.loader import read_pack
 from spinf_serve.packs.pack import Pack
 from spinf_serve.packs.present import filled
-from spinf_serve.packs.sample import read_sample
+from spinf_serve.packs.sample import MAX_BYTES, read_sample
 from spinf_serve.packs.shelf import read_shelf
 from spinf_serve.packs.sources import Opened
 from spinf_serve.scoring import presented
@@ -48,14 +50,14 @@ def check_paths(paths: Sequence[Path]) -> Checked:
     packs: list[tuple[Path, Pack]] = []
     faults: list[PackFault] = []
     for path in paths:
-        found, wrong = _folder(path) if path.is_dir() else _file(path)
+        found, wrong = _folder(path) if os.path.isdir(path) else _file(path)
         packs += found
         faults += wrong
     samples = 0
     for file, pack in packs:
         faults += _lock_faults(pack, file)
         sample = file.parent / SAMPLE
-        if sample.is_file():
+        if is_there(sample):
             samples += 1
             faults += _sample_faults(sample, pack)
     return Checked(len(packs), samples, tuple(dict.fromkeys(faults)))
@@ -63,9 +65,9 @@ def check_paths(paths: Sequence[Path]) -> Checked:
 
 def _file(path: Path) -> tuple[list[tuple[Path, Pack]], Sequence[PackFault]]:
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except OSError as error:
-        raise Unusable(f"{path} cannot be read: {error.strerror}") from None
+        raise Unusable(f"{shown(path)} cannot be read: {error.strerror}") from None
     try:
         return [(path, read_pack(data, str(path)))], ()
     except InvalidPack as invalid:
@@ -149,11 +151,12 @@ def _spread(rows: Sequence[T], most: int) -> list[T]:
 
 def _lines(file: Path) -> list[str]:
     try:
-        lines = [line for line in file.read_text("utf-8-sig").splitlines() if line.strip()]
+        text = read_regular(file, MAX_BYTES).decode("utf-8-sig")
     except OSError as error:
-        raise Unusable(f"{file} cannot be read: {error.strerror}") from None
+        raise Unusable(f"{shown(file)} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise Unusable(f"{file} is not UTF-8: {error.reason}") from None
+        raise Unusable(f"{shown(file)} is not UTF-8: {error.reason}") from None
+    lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         raise Unusable(f"{file} has no content in it")
     return lines

@@ -8,6 +8,7 @@ from spinf_serve.engine.loading.manifest import Manifest, names, read_manifests
 from spinf_serve.engine.models.served import ServedModel
 from spinf_serve.packs.catalogue import Catalogue, load_catalogue, official_folder
 from spinf_serve.packs.errors import Refused, Unusable
+from spinf_serve.packs.files import is_regular, is_there, read_regular, shown
 from spinf_serve.packs.loader import read_pack
 from spinf_serve.packs.manifest import MANIFEST, SUFFIXES, read_manifest
 from spinf_serve.packs.pack import Pack
@@ -55,7 +56,7 @@ def given_pack(
         Unusable: there is none of that name, or it cannot be read.
         InvalidPack: the file is no valid pack.
     """
-    if name.lower().endswith(SUFFIXES) or Path(name).exists():
+    if name.lower().endswith(SUFFIXES) or is_there(Path(name)):
         if version is not None:
             raise Unusable(f"{name} is a file, which has one version: leave --version out")
         return read_given(Path(name))
@@ -69,15 +70,12 @@ def given_pack(
             f" those of folders given with --packs): {refused.message}"
         ) from None
     file = next(one.file for one in catalogue.entry(pack_id).versions if one.pack is pack)
-    return Given(pack, file, file.read_bytes())
+    return Given(pack, file, _read(file))
 
 
 def read_given(file: Path) -> Given:
     """A pack by its file. Raises as `given_pack`."""
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise Unusable(f"{file} cannot be read: {error.strerror}") from None
+    data = _read(file)
     return Given(read_pack(data, str(file)), file, data)
 
 
@@ -90,21 +88,28 @@ def refuse_id(file: Path) -> None:
         )
 
 
+def _read(file: Path) -> bytes:
+    try:
+        return read_regular(file)
+    except OSError as error:
+        raise Unusable(f"{shown(file)} cannot be read: {error.strerror}") from None
+
+
 def sample_of(file: Path) -> Path | None:
     """The sample beside a pack's file, or above `versions/` where its published copy lies."""
     folders = [file.parent]
     if file.resolve().parent.name == VERSIONS:
         folders.append(file.resolve().parent.parent)
-    return next((one / SAMPLE for one in folders if (one / SAMPLE).is_file()), None)
+    return next((one / SAMPLE for one in folders if is_there(one / SAMPLE)), None)
 
 
 def refuse_published(file: Path) -> None:
     """Raises `Unusable` when a listing above the file lists it: what is published never changes."""
     place = file.resolve()
-    root = next((one for one in place.parents if (one / MANIFEST).is_file()), None)
+    root = next((one for one in place.parents if is_regular(one / MANIFEST)), None)
     if root is None:
         return
-    listing = read_manifest((root / MANIFEST).read_bytes(), str(root / MANIFEST))
+    listing = read_manifest(_read(root / MANIFEST), str(root / MANIFEST))
     if place.relative_to(root).as_posix() in listing.files:
         raise Unusable(
             f"{file} is published and never changes: fit the working file and publish that, or give"
@@ -123,10 +128,7 @@ def known_model(name: str) -> Manifest | None:
 
 def constants_names(served: ServedModel) -> tuple[str, ...]:
     """The names under which a pack's constants may stand for a model."""
-    from spinf_serve.server.served_packs import standing_names
-
-    every = (served.id, served.name, served.base_model, *served.aliases)
-    return standing_names(every, stand_in=served.stand_in)
+    return served.own_names
 
 
 def described(name: str) -> ServedModel | None:

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from spinf_serve.flags import ENGINE_PACKAGES, require
+from spinf_serve.outputs import check_output
 from spinf_serve.pack_files import described
 from spinf_serve.packs.digests import constants_digest
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.faults import InvalidPack
+from spinf_serve.packs.files import is_there, read_regular, shown
 from spinf_serve.packs.fit import NO_THRESHOLD, Fitting, fit
 from spinf_serve.packs.lint_rules import Limits, Tokens
 from spinf_serve.packs.loader import read_pack
@@ -123,6 +125,7 @@ def fit_pack(
             f"{sample} has {len(parts['fit'])} rows with split fit; at least {LEAST_FIT_ROWS} are"
             " needed, and some hundreds for thresholds to rely on: label more"
         )
+    check_output("--recording", recorded, {"the pack": file, "the sample": sample})
     who = model()
     if who.digests is None:
         raise Unusable(
@@ -136,7 +139,7 @@ def fit_pack(
         rows,
         recording,
         say,
-        lambda kept: write_recording(recorded, kept),
+        lambda kept: _keep(recorded, kept),
         # A server tells no logprobs of floors, and a fit reads none.
         floors=who.tokens is not None,
     )
@@ -189,9 +192,9 @@ def _doubts(
 def _to_fit(file: Path) -> Pack:
     """The pack of a file, whose numbers so far may be those of an earlier wording."""
     try:
-        data = file.read_bytes()
+        data = read_regular(file)
     except OSError as error:
-        raise Unusable(f"{file} cannot be read: {error.strerror}") from None
+        raise Unusable(f"{shown(file)} cannot be read: {error.strerror}") from None
     try:
         return read_pack(data, str(file))
     except InvalidPack:
@@ -199,7 +202,7 @@ def _to_fit(file: Path) -> Pack:
 
 
 def _recording(file: Path, who: Answering, digests: Identified, pack: Pack, say: Say) -> Recording:
-    if not file.exists():
+    if not is_there(file):
         return new_recording(who.model, digests, pack)
     told: list[str] = []
     found = read_recording(file, digests.model, told.append)
@@ -207,6 +210,13 @@ def _recording(file: Path, who: Answering, digests: Identified, pack: Pack, say:
         raise Unusable(f"{told[0]}; name another file with --recording, or remove this one")
     say(f"{file} holds {len(found.scores)} contents")
     return found
+
+
+def _keep(file: Path, recording: Recording) -> None:
+    try:
+        write_recording(file, recording)
+    except OSError as error:
+        raise Unusable(f"{shown(file)} cannot be written: {error.strerror}") from None
 
 
 def _vectors(pack: Pack, rows: Sequence[SampleRow], recording: Recording) -> list[Vectors]:

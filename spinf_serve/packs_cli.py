@@ -1,7 +1,6 @@
 """The `spinf-serve packs` commands. Each imports what it needs on use; none but lint and fit a model."""
 
 import json
-import sys
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
@@ -10,7 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from spinf_serve.flags import takes_settings
+from spinf_serve.outputs import check_output, write_output, write_stdout
 from spinf_serve.packs.errors import Unusable
+from spinf_serve.packs.files import is_regular, is_there, read_regular, shown
 from spinf_serve.server.config import ServerConfig
 from spinf_serve.streams import complain, interruptible
 
@@ -198,8 +199,9 @@ def export(
     chosen = model if model is not None else next(iter(names), None)
     text = json.dumps(plain(pack, chosen), ensure_ascii=False, indent=1) + "\n"
     if out is None:
-        sys.stdout.write(text)
+        _print([text.removesuffix("\n")])
     else:
+        check_output("--out", out, {"the pack": file})
         _write(out, text, force)
 
 
@@ -226,7 +228,7 @@ def new_pack(
         raise Unusable(invalid.faults[0].message) from None
     place = Path(pack_id.split("/")[1]) if folder is None else folder
     for name in files:
-        if (place / name).exists():
+        if is_there(place / name):
             raise Unusable(f"{place / name} is there already; nothing was written")
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -234,7 +236,7 @@ def new_pack(
         raise Unusable(f"{place} cannot be made: {error.strerror}") from None
     for name, text in files.items():
         _write(place / name, text, force=False)
-        print(place / name)
+        _print([str(place / name)])
 
 
 @packs.command("schema")
@@ -269,7 +271,7 @@ def publish_pack(
     done = publish(file, read=read_pack, bump=part)
     raised = "" if done.bumped_from is None else f" (raised from {done.bumped_from})"
     what = "published" if done.changed else "was published before, nothing changed"
-    print(f"{done.id} {done.version}{raised} {what}: {done.file}")
+    _print([f"{done.id} {done.version}{raised} {what}: {done.file}"])
 
 
 @packs.command("fit")
@@ -307,19 +309,26 @@ def fit_command(
     sample = sample_of(file) if sample is None else sample
     if sample is None:
         raise Unusable(f"no {SAMPLE} lies beside {file}: name the labelled sample behind it")
+    if recording is None:
+        recording = sample.parent / "scores.jsonl.gz"
+    if out_report is not None:
+        files = {"the pack": file, "the sample": sample, "the recording": recording}
+        check_output("--out-report", out_report, files)
+    if not dry_run:
+        check_output("the pack", file, {})
     with interruptible():
         fitted = fit_pack(
             file,
             sample,
-            sample.parent / "scores.jsonl.gz" if recording is None else recording,
+            recording,
             lambda: answering(config, server),
             complain,
         )
     if not dry_run:
         save_constants(file, fitted.fitting.constants, digest=fitted.pack.digest)
-    told = report_object(fitted, sha256(file.read_bytes()).hexdigest())
+    told = report_object(fitted, sha256(read_regular(file)).hexdigest())
     _print(fit_page(told))
-    print(f"dry run: {file} is as it was" if dry_run else f"the numbers stand in {file}")
+    _print([f"dry run: {file} is as it was" if dry_run else f"the numbers stand in {file}"])
     if out_report is not None:
         _write(out_report, json.dumps(told, indent=1, ensure_ascii=False) + "\n", force=True)
 
@@ -331,17 +340,13 @@ def _warn(line: str) -> None:
 def _print(told: dict[str, Any] | Iterable[str]) -> None:
     lines = [json.dumps(told, ensure_ascii=False, indent=1)] if isinstance(told, dict) else told
     text = "".join(f"{line}\n" for line in lines)
-    # Packs hold any script; the console's own encoding may not.
-    sys.stdout.buffer.write(text.encode())
-    sys.stdout.flush()
+    # A file's name may hold any bytes.
+    write_stdout(text.encode(errors="backslashreplace"))
 
 
 def _write(path: Path, text: str, force: bool) -> None:
-    from spinf_serve.packs.atomic import write_beside
-
-    if not force and path.exists():
-        raise Unusable(f"{path} is there already; give --force to replace it, or another name")
-    try:
-        write_beside(path, text.encode())
-    except OSError as error:
-        raise Unusable(f"{path} cannot be written: {error.strerror}") from None
+    if not force and is_regular(path):
+        raise Unusable(
+            f"{shown(path)} is there already; give --force to replace it, or another name"
+        )
+    write_output(path, text)

@@ -4,9 +4,11 @@ A command prints and reads as usual; `spinf_serve.cli.main` calls what is here a
 """
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from threading import current_thread, main_thread
 from typing import Any, BinaryIO, NoReturn, TextIO, TypeVar, cast
 
 from spinf_serve.packs.errors import Unusable
@@ -103,12 +105,31 @@ def _discard(stream: TextIO | BinaryIO) -> None:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Has Ctrl-C end the process without waiting for the engine's thread."""
+    """Has Ctrl-C and SIGTERM end the process without waiting for the engine's thread.
+
+    What stands between cleans up, as behind any exception.
+    """
+    mine = current_thread() is main_thread()
+    before = signal.signal(signal.SIGTERM, _terminate) if mine else None
     try:
         yield
+    except _Terminated:
+        complain("error: terminated")
+        leave(143)
     except KeyboardInterrupt:
         complain("error: interrupted")
         leave(130)
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM came."""
+
+
+def _terminate(*_: object) -> NoReturn:
+    raise _Terminated
 
 
 def leave(code: int) -> NoReturn:

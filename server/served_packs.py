@@ -4,7 +4,6 @@ Requests hold the packs they were read with, so a change never reaches one in fl
 """
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spinf_serve.engine.api import Engine
@@ -17,10 +16,6 @@ from spinf_serve.packs.sources import Access
 from spinf_serve.server.config import ServerConfig, packs_cache
 
 logger = logging.getLogger(__name__)
-
-CLIENT_ALIASES = frozenset({"spinf-12b", "jev-latest"})
-"""Names that clients send by default, so that every model answers to them: no pack was fitted on
-whatever happens to answer, so they do not find a pack's constants on a stand-in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +59,7 @@ class ServedPacks:
         key = (pack.digest, engine.fingerprint.model)
         found = self._fits.get(key)
         if found is None:
-            constants = pack.constants(pack_names(engine))
+            constants = pack.constants(engine.served.own_names)
             known = state(pack, constants, engine.fingerprint.model)
             try:
                 tokens = engine.compile(Work("", pack.questions)).counts.query_tokens
@@ -121,17 +116,3 @@ def open_packs(config: ServerConfig) -> ServedPacks:
     return ServedPacks(
         load_catalogue(config.packs, official=official, access=access, say=logger.warning)
     )
-
-
-def pack_names(engine: Engine) -> tuple[str, ...]:
-    """The names under which a pack's constants may stand for the engine's model."""
-    served = engine.served
-    every = (served.id, served.name, served.base_model, *served.aliases)
-    return standing_names(every, stand_in=served.stand_in)
-
-
-def standing_names(names: Sequence[str], *, stand_in: bool) -> tuple[str, ...]:
-    """Those of a model's names under which a pack's constants may stand for it."""
-    if stand_in:
-        names = [name for name in names if name.casefold() not in CLIENT_ALIASES]
-    return tuple(dict.fromkeys(name for name in names if name))

@@ -238,9 +238,10 @@ def _manifest(name: str) -> "Manifest":
     from spinf_serve.engine.loading.manifest import names, read_manifests
 
     known = {alias: manifest for manifest in read_manifests() for alias in names(manifest)}
-    if name.lower() not in known:
-        raise Unusable(f"{name} is no known model; the known ones are {', '.join(known)}")
-    return known[name.lower()]
+    for alias, manifest in known.items():
+        if alias.casefold() == name.casefold():
+            return manifest
+    raise Unusable(f"{name} is no known model; the known ones are {', '.join(known)}")
 
 
 @app.command()

@@ -143,7 +143,12 @@ def _served(located: Located, spec: ModelSpec, dated: Path, base: str) -> Served
     if located.manifest is not None:
         served = located.manifest.served
         every = dict.fromkeys((*served.aliases, *CLIENT_ALIASES))
-        return replace(served, aliases=tuple(every), revision=located.revision)
+        return replace(
+            served,
+            aliases=tuple(every),
+            revision=located.revision,
+            borrowed=tuple(name for name in CLIENT_ALIASES if name not in served.aliases),
+        )
     changed = datetime.fromtimestamp(dated.stat().st_mtime, UTC)
     return ServedModel(
         id=located.name,
@@ -151,6 +156,7 @@ def _served(located: Located, spec: ModelSpec, dated: Path, base: str) -> Served
         description=f"{base}, a model of the family {spec.family} without a manifest",
         release_date=changed.date().isoformat(),
         aliases=CLIENT_ALIASES,
+        borrowed=CLIENT_ALIASES,
         base_model=base,
         family=spec.family,
         capabilities=("score",),

@@ -18,6 +18,8 @@ class ServedModel:
         stand_in: whether it is for trying things out only; `note` says so plainly.
         note: one line for the start-up log.
         revision: commit or version of the weights.
+        borrowed: those of `aliases` that it answers to only because clients ask for them when nobody
+            told them another name; nothing was fitted on it under these.
         lint_residual, lint_floor: above which mass outside the options, and above which skew of a
             floor, lint finds fault with a question on this model; None takes its general limits.
     """
@@ -36,3 +38,10 @@ class ServedModel:
     revision: str
     lint_residual: float | None = None
     lint_floor: float | None = None
+    borrowed: tuple[str, ...] = ()
+
+    @property
+    def own_names(self) -> tuple[str, ...]:
+        """The names under which something that was fitted on a model may stand for this one."""
+        every = (self.id, self.name, self.base_model, *self.aliases)
+        return tuple(dict.fromkeys(name for name in every if name and name not in self.borrowed))

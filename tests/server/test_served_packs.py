@@ -11,7 +11,7 @@ import pytest
 
 from spinf_serve.server import app
 from spinf_serve.server.config import ServerConfig
-from spinf_serve.server.served_packs import open_packs, pack_names, standing_names
+from spinf_serve.server.served_packs import open_packs
 from tests.support.pack_files import yaml_pack
 from tests.support.served_packs import fitted, served_from, write_packs
 from tests.support.servers import Running, running
@@ -31,12 +31,10 @@ def test_a_pack_s_constants_are_those_of_the_model_by_any_of_its_own_names(tmp_p
         assert (fit.state, fit.constants is None) == (found, found == "draft")
 
 
-def test_client_names_find_constants_on_a_model_that_is_no_stand_in():
-    engine = StubEngine()
-    assert "spinf-12b" not in pack_names(engine.as_engine())
-    engine.served = replace(SERVED, stand_in=False)
-    assert "spinf-12b" in pack_names(engine.as_engine())
-    assert standing_names(["a", "", "JEV-latest", "a"], stand_in=True) == ("a",)
+def test_a_name_that_clients_send_finds_constants_only_where_it_is_the_models_own():
+    assert "spinf-12b" in SERVED.aliases and "spinf-12b" not in SERVED.own_names
+    assert SERVED.own_names == ("stub/words-1", "stub/base", "stub")
+    assert "spinf-12b" in replace(SERVED, borrowed=("jev-latest",)).own_names
 
 
 def test_query_tokens_are_those_of_one_content(tmp_path):

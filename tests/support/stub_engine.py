@@ -36,6 +36,7 @@ SERVED = ServedModel(
     description="Answers from checksums",
     release_date="2026-01-01",
     aliases=("stub", "spinf-12b", "jev-latest"),
+    borrowed=("spinf-12b", "jev-latest"),
     base_model="stub/base",
     family="stub",
     capabilities=("score",),

@@ -125,8 +125,10 @@ def lay_out(
     """
     parts = _Parts.of(plan)
     rows = np.arange(len(plan.tokens))
-    every, reads = (_Asked.of(plan, parts, asked) for asked in (rows, plan.read_rows))
-    inside = np.arange(plan.path_rows.shape[1]) < plan.path_len[:, None]
+    depths = np.arange(plan.path_rows.shape[1])
+    inside = depths < plan.path_len[:, None]
+    own = np.nonzero(inside & (depths >= plan.path_own[:, None]))
+    every, reads = (_Asked.of(plan, parts, asked, *own) for asked in (rows, plan.read_rows))
     return DeviceLayout(
         tokens=plan.tokens,
         positions=plan.positions,
@@ -222,16 +224,21 @@ class _Asked:
     depth: NDArray[np.int64]
 
     @classmethod
-    def of(cls, plan: Pass, parts: _Parts, asked: NDArray[np.int64] | IntArray) -> "_Asked":
-        """`asked` has the pass rows of the queries, ascending."""
-        rank = np.full(len(plan.tokens), -1)
-        rank[asked] = np.arange(len(asked))
-        depths = np.arange(plan.path_rows.shape[1])
-        is_own = (depths >= plan.path_own[:, None]) & (depths < plan.path_len[:, None])
-        path, depth = np.nonzero(is_own)
-        branch = rank[plan.path_rows[path, depth]]
-        is_asked = branch >= 0
-        path, depth, branch = path[is_asked], depth[is_asked], branch[is_asked]
+    def of(
+        cls,
+        plan: Pass,
+        parts: _Parts,
+        asked: NDArray[np.int64] | IntArray,
+        path: NDArray[np.int64],
+        depth: NDArray[np.int64],
+    ) -> "_Asked":
+        """`asked`: pass rows of the queries, ascending; `path`, `depth`: of all branch rows."""
+        branch = plan.path_rows[path, depth]
+        if len(asked) < len(plan.tokens):
+            rank = np.full(len(plan.tokens), -1)
+            rank[asked] = np.arange(len(asked))
+            is_asked = rank[branch] >= 0
+            path, depth, branch = path[is_asked], depth[is_asked], rank[branch[is_asked]]
         first = np.searchsorted(asked, parts.row)
         trunk_counts = np.searchsorted(asked, parts.row + parts.trunk_rows) - first
         part, start, _ = _cut(trunk_counts, 1)

@@ -62,7 +62,7 @@ def upload(layout: DeviceLayout[IntArray], device: torch.device) -> DeviceLayout
     mapped(layout, arrays.append)
     padded = [np.pad(array.ravel(), (0, -array.size % _ALIGNED)) for array in arrays]
     words = torch.from_numpy(np.concatenate(padded)).to(device)
-    found = iter(words.split([part.size for part in padded]))
+    found = iter(torch.split(words, [part.size for part in padded]))
     return mapped(layout, lambda array: next(found)[: array.size].view(array.shape))
 
 
@@ -138,6 +138,8 @@ def _check(
         raise AssertionError("q, k and v must be contiguous")
     if q.numel() >= 1 << 31:
         raise AssertionError(f"q has {q.numel()} values, and offsets are 32 bit")
+    if q.device.type == "cpu" and q.dtype != torch.float32:
+        raise AssertionError("the interpreter multiplies and rounds 16-bit floats wrongly")
     if not scale > 0:
         raise AssertionError(f"the scale must be above 0, not {scale}")
     if kept is None and (work.borrows or len(work.keep_rows)):

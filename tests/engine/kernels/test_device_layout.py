@@ -1,6 +1,7 @@
 """Tiles of a pass: every query once, against what it sees. Plain loops are the oracle."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,17 +24,21 @@ KINDS = (Kind(2, None, TILES), Kind(3, 70, TILES), Kind(16, None, TILES))
 def _plan(seed=0, reads="all"):
     draw = random.Random(seed)
     trunks = (0, 1, 16, 17, 64, 130)
-    return make_pass(
+    plan = make_pass(
         *(
-            Part([1] * trunk, random_paths(draw, 6, longest=40), key=key, reads=reads)
+            Part([1] * trunk, random_paths(draw, 6, longest=40), key=key)
             for key, trunk in enumerate(trunks)
         )
     )
+    if reads == "ends":
+        return plan
+    step = {"all": 1, "few": 7}[reads]
+    return replace(plan, read_rows=np.arange(0, len(plan.tokens), step, dtype=np.int32))
 
 
 def _ancestors(plan):
     """Pass row -> rows of its path up to itself, of each branch row."""
-    found = {}
+    found: dict[int, list[int]] = {}
     for rows, length in zip(plan.path_rows, plan.path_len, strict=True):
         for depth in range(length):
             found.setdefault(int(rows[depth]), rows[: depth + 1].tolist())
@@ -49,7 +54,7 @@ def _laid(plan, kind, what):
 
 every_set = pytest.mark.parametrize("what", ("every", "reads"))
 every_kind = pytest.mark.parametrize("kind", range(len(KINDS)))
-some_reads = pytest.mark.parametrize("reads", ("all", "ends"))
+some_reads = pytest.mark.parametrize("reads", ("all", "ends", "few"))
 
 
 @every_kind
@@ -118,6 +123,15 @@ def test_paths_meet_the_stretches_that_they_share_together():
     ]
     assert spans[6:13] == [(32, i, i + 1) for i in range(41, 48)]
     assert spans[13:] == [(0, 48, 49)]
+
+
+def test_a_shared_stretch_that_only_the_later_path_reads_is_met():
+    stem = list(range(40))
+    plan = make_pass(Part([], [[*stem, 100], [*stem, 101]]))
+    plan = replace(plan, read_rows=np.array([3, 41], np.int32))
+    tiles = lay_out(plan, KINDS[:1], [{}]).kinds[0].reads
+    spans = [tuple(map(int, s[2:])) for s in tiles.stretch]
+    assert spans == [(0, 0, 2), (16, 1, 2), (32, 1, 2)]
 
 
 def test_cut_trunks_meet_their_rooms():

@@ -107,7 +107,7 @@ def _product(scheme: Scheme, tile: Tile, *, gate: bool) -> Case:
         "out_scale": out == "fp8e4nv",
     }
     types |= {name: "*fp32" for name, is_given in given.items() if is_given}
-    constants = {name: None for name, is_given in given.items() if not is_given}
+    constants: dict[str, object] = {name: None for name, is_given in given.items() if not is_given}
     constants |= {
         "ROWS": tile.rows,
         "COLUMNS": tile.columns,

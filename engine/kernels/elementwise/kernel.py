@@ -368,7 +368,7 @@ def heads(
 
 def row_warps(size: int) -> int:
     """Warps of a block that holds a row of this many elements: at most 32 elements a thread."""
-    return min(16, max(1, triton.next_power_of_2(size) // 1024))
+    return min(16, max(1, (1 << (size - 1).bit_length()) // 1024))
 
 
 def _one_row_each(

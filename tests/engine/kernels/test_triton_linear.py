@@ -63,11 +63,12 @@ def _operands(kind: str, rows: int, columns: int, inner: int, scales: str = "row
     return x, weight, None, None
 
 
-def _exact(x, weight, x_scale, weight_scale, wide: torch.dtype, residual=None):
+def _exact(operands, wide: torch.dtype, residual=None):
     def widened(tensor):
         return None if tensor is None else tensor.to(wide)
 
-    return reference.product(*map(widened, (x, weight, x_scale, weight_scale, residual)))
+    x, weight, x_scale, weight_scale = map(widened, operands)
+    return reference.product(x, weight, x_scale, weight_scale, widened(residual))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -81,7 +82,7 @@ def test_it_is_the_product(kind, scales, rows):
             x, weight, x_scale=x_scale, weight_scale=weight_scale, out_dtype=torch.float32
         )
     assert found.dtype == torch.float32
-    assert_no_worse(found, _exact(*operands, torch.float32), _exact(*operands, torch.float64))
+    assert_no_worse(found, _exact(operands, torch.float32), _exact(operands, torch.float64))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -94,7 +95,7 @@ def test_odd_sizes_are_not_read_over_their_edge(kind, size):
         found = product(
             x, weight, x_scale=x_scale, weight_scale=weight_scale, out_dtype=torch.float32
         )
-    assert_no_worse(found, _exact(*operands, torch.float32), _exact(*operands, torch.float64))
+    assert_no_worse(found, _exact(operands, torch.float32), _exact(operands, torch.float64))
 
 
 @pytest.mark.parametrize("residual_dtype", (torch.float32, torch.bfloat16))
@@ -110,9 +111,9 @@ def test_a_residual_is_added_before_the_rounding(residual_dtype):
         out_dtype=torch.bfloat16,
         residual=residual,
     )
-    plain = _exact(*operands, torch.float32, residual).bfloat16()
+    plain = _exact(operands, torch.float32, residual).bfloat16()
     assert found.dtype == torch.bfloat16
-    assert_no_worse(found, plain, _exact(*operands, torch.float64, residual))
+    assert_no_worse(found, plain, _exact(operands, torch.float64, residual))
 
 
 TILES = {
@@ -149,15 +150,15 @@ def test_every_way_to_walk_the_tiles_gives_the_product(name, columns):
             out_dtype=torch.float32,
             tile=TILES[name],
         )
-    assert_no_worse(found, _exact(*operands, torch.float32), _exact(*operands, torch.float64))
-    scaled = (tensor[: columns // 64 * 64] for tensor in (weight, weight_scale))
-    _assert_gated(gated, x, x_scale, *scaled, "silu")
+    assert_no_worse(found, _exact(operands, torch.float32), _exact(operands, torch.float64))
+    whole = columns // 64 * 64
+    _assert_gated(gated, (x, weight[:whole], x_scale, weight_scale[:whole]), "silu")
 
 
-def _assert_gated(found, x, x_scale, weight, weight_scale, activation):
+def _assert_gated(found, operands, activation):
     def wide(dtype):
-        tensors = (tensor.to(dtype) for tensor in (x, weight, x_scale, weight_scale))
-        return reference.gated_product(*tensors, activation)
+        x, weight, x_scale, weight_scale = (tensor.to(dtype) for tensor in operands)
+        return reference.gated_product(x, weight, x_scale, weight_scale, activation)
 
     assert_no_worse(found, wide(torch.float32), wide(torch.float64))
 
@@ -180,7 +181,7 @@ def test_a_gated_product_is_the_gate_of_the_product(kind, activation, rows):
             out_dtype=torch.float32,
         )
     assert found.shape == (rows, 96)
-    _assert_gated(found, x, x_scale, weight, weight_scale, activation)
+    _assert_gated(found, (x, weight, x_scale, weight_scale), activation)
 
 
 @pytest.mark.parametrize("activation", ("gelu_tanh", "silu"))

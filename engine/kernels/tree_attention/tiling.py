@@ -41,8 +41,9 @@ class Tiling:
         return self.rows // group
 
 
-# Head size up to which an entry serves, and the entry. They compile for the card within its shared
-# memory and without spilled registers (Triton 3.9); none has been timed.
+# Head size up to which an entry serves, and the entry. They compile within the card's shared memory
+# and, on 9.0 save for passes that read kept keys and for 4 key/value heads of 512, without spilled
+# registers (Triton 3.9). None has been timed.
 _Entries = tuple[tuple[int, Tiling], ...]
 
 _SMALL_MEMORY: _Entries = (

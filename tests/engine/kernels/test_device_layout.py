@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from spinf_serve.engine.kernels.tiles import CAPABILITIES, INTERPRETER
 from spinf_serve.engine.kernels.tree_attention.device_layout import (
     STRETCH_FIELDS,
     TILE_FIELDS,
@@ -14,7 +15,7 @@ from spinf_serve.engine.kernels.tree_attention.device_layout import (
     mapped,
 )
 from spinf_serve.engine.kernels.tree_attention.kept import Room
-from spinf_serve.engine.kernels.tree_attention.tiling import Tiling
+from spinf_serve.engine.kernels.tree_attention.tiling import Tiling, tiling
 from tests.support.passes import Part, make_pass, random_paths
 
 TILES = Tiling(32, 32, 16, warps=4, stages=1)
@@ -171,6 +172,15 @@ def test_a_tile_holds_a_group_and_divides_a_block():
         lay_out(_plan(), [Kind(33, None, TILES)], [{}])
     with pytest.raises(AssertionError, match="48 keys does not divide 64"):
         Tiling(32, 48, 16, 4, 1)
+
+
+@pytest.mark.parametrize("capability", (INTERPRETER, *CAPABILITIES))
+def test_every_card_has_tiles_for_heads_up_to_512(capability):
+    # Query heads of a group and head size of the layers of 12B and 31B models, and of small ones.
+    for group, head_dim in ((3, 64), (4, 256), (2, 256), (16, 512), (8, 512)):
+        assert tiling(capability, head_dim).tokens(group) >= 1
+    with pytest.raises(AssertionError, match="heads of 513"):
+        tiling(capability, 513)
 
 
 def test_every_array_is_int32_and_mapped_in_one_order():

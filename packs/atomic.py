@@ -1,10 +1,20 @@
-"""Writes a file beside its place and renames it, so that a reader sees the old one or the new one."""
+"""Writes a file beside its place and renames it, so that a reader sees the old one or the new one.
+
+Also keeps writers of one file apart who read it first.
+"""
 
 import errno
 import os
 import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from stat import S_ISREG
+
+from spinf_serve.packs.files import open_at_once
+
+_RETRY_SECONDS = 0.05
 
 
 def write_beside(path: Path, data: bytes) -> None:
@@ -33,6 +43,51 @@ def write_beside(path: Path, data: bytes) -> None:
         raise
 
 
+@contextmanager
+def locked(path: Path, seconds: float) -> Iterator[None]:
+    """Be the only one between reading and writing a file, among processes that ask for this.
+
+    The lock is a file beside it, of which nothing remains; it ends with its process.
+
+    Raises `OSError`, `TimeoutError` after so many seconds in which another had it.
+    """
+    lock = path.with_name(f".{path.name}.lock")
+    until = time.monotonic() + seconds
+    while True:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            if _taken(descriptor) and _is_still(lock, descriptor):
+                try:
+                    yield
+                finally:
+                    lock.unlink(missing_ok=True)
+                return
+        finally:
+            os.close(descriptor)
+        if time.monotonic() > until:
+            raise TimeoutError(errno.ETIMEDOUT, "another process holds the lock", str(lock))
+        time.sleep(_RETRY_SECONDS)
+
+
+def _taken(descriptor: int) -> bool:
+    # Not everywhere; who publishes nothing does without.
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_still(lock: Path, descriptor: int) -> bool:
+    """Whether the file is the one that was opened: who had the lock before takes it away."""
+    try:
+        return os.path.samestat(os.stat(lock), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
 def try_beside(path: Path) -> None:
     """Find out whether `write_beside` could write, leaving nothing behind. Raises `OSError`."""
     if _is_special(path):
@@ -59,8 +114,6 @@ def _is_special(path: Path) -> bool:
 
 
 def _write_into(path: Path, data: bytes) -> None:
-    # Without O_NONBLOCK, opening a pipe would wait for its reader.
-    descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "wb") as file:
-        os.set_blocking(descriptor, True)
+    with open(path, "wb", opener=open_at_once) as file:
+        os.set_blocking(file.fileno(), True)
         file.write(data)

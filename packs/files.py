@@ -13,6 +13,7 @@ from typing import Final
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Most bytes that are read of a pack, a listing, or anything else without a limit of its own."""
 
+_BLOCK: Final = 1 << 20
 _KINDS: Final = (
     (S_ISDIR, "a folder"),
     (S_ISFIFO, "a named pipe"),
@@ -39,10 +40,20 @@ def read_start(path: Path, most: int) -> bytes:
     # Opening some devices does something, so that looking comes first; what stands there may be
     # exchanged in between, so that opening must not wait either.
     _check(path, os.stat(path))
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as stream:
-        _check(path, os.fstat(descriptor))
-        return stream.read(most)
+    with open(path, "rb", opener=open_at_once) as stream:
+        _check(path, os.fstat(stream.fileno()))
+        parts = []
+        # In blocks: one call would take memory for all that might come.
+        while most and (block := stream.read(min(most, _BLOCK))):
+            parts.append(block)
+            most -= len(block)
+    return b"".join(parts)
+
+
+def open_at_once(path: str, flags: int) -> int:
+    """An `opener` that waits for nobody at the other end of a pipe."""
+    # Windows has no such flag, and no pipes among its files.
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
 
 
 def is_regular(path: Path) -> bool:

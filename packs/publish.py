@@ -5,13 +5,15 @@ off leaves files that nobody lists, and doing it again finishes it.
 """
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from spinf_serve.packs.atomic import write_beside
+from spinf_serve.packs.atomic import locked, write_beside
 from spinf_serve.packs.errors import Unusable
+from spinf_serve.packs.files import is_regular, is_there, read_regular, shown
 from spinf_serve.packs.manifest import (
     FORMAT,
     MANIFEST,
@@ -32,6 +34,7 @@ Reader = Callable[[bytes, str], Pack]
 VERSIONS: Final = "versions"
 """Folder of published copies, beside the working file."""
 
+_LOCK_SECONDS: Final = 10.0
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -76,28 +79,32 @@ def publish(
     """
     place = _Place(file.resolve(), _root(file.resolve(), root))
     try:
-        data = place.file.read_bytes()
-        pack = read(data, str(file))
-        manifest = place.manifest_now()
-        before = _listed(manifest, pack.id)
-        same = _version(before, pack.version)
-        if same is not None and same.digest == pack.digest:
-            return Publication(
-                pack.id, pack.version, place.listed_file(same), place.manifest, False
-            )
-        version = _next_version(pack, before, bump)
-        if version != pack.version:
-            data = _with_version(data, str(file), version)
-            old, pack = pack, read(data, str(file))
-            _check_only_version_changed(old, pack, version)
-        else:
-            old = None
-        return _write(place, manifest, pack, data, old)
+        os.stat(place.file)
+        with locked(place.manifest, _LOCK_SECONDS):
+            return _published(place, file, read, bump)
     except OSError as error:
         raise Unusable(
-            f"{error.filename or file}: {error.strerror or error}; nothing is published, mend it and "
-            f"publish again"
+            f"{shown(error.filename or file)}: {error.strerror or error}; nothing is published, mend "
+            f"it and publish again"
         ) from error
+
+
+def _published(place: "_Place", file: Path, read: Reader, bump: Part | None) -> Publication:
+    data = read_regular(place.file)
+    pack = read(data, str(file))
+    manifest = place.manifest_now()
+    before = _listed(manifest, pack.id)
+    same = _version(before, pack.version)
+    if same is not None and same.digest == pack.digest:
+        return Publication(pack.id, pack.version, place.listed_file(same), place.manifest, False)
+    version = _next_version(pack, before, bump)
+    if version != pack.version:
+        data = _with_version(data, str(file), version)
+        old, pack = pack, read(data, str(file))
+        _check_only_version_changed(old, pack, version)
+    else:
+        old = None
+    return _write(place, manifest, pack, data, old)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +120,7 @@ class _Place:
 
     def manifest_now(self) -> Manifest | None:
         try:
-            return read_manifest(self.manifest.read_bytes(), str(self.manifest))
+            return read_manifest(read_regular(self.manifest), str(self.manifest))
         except FileNotFoundError:
             return None
 
@@ -132,7 +139,7 @@ def _root(file: Path, given: Path | None) -> Path:
         if not file.is_relative_to(root):
             raise Unusable(f"{file} is not below {given}: the manifest must be above what it lists")
         return root
-    above = [folder for folder in file.parents if (folder / MANIFEST).is_file()]
+    above = [folder for folder in file.parents if is_regular(folder / MANIFEST)]
     return above[0] if above else file.parent
 
 
@@ -191,7 +198,7 @@ def _write(
     place: _Place, manifest: Manifest | None, pack: Pack, data: bytes, old: Pack | None
 ) -> Publication:
     copy = place.copy_of(pack.version)
-    if copy.exists() and copy.read_bytes() != data:
+    if is_there(copy) and read_regular(copy) != data:
         raise Unusable(
             f"{copy} exists with other content and is not listed: take it away, or publish another "
             f"version"
@@ -212,7 +219,7 @@ def _listing(place: _Place, manifest: Manifest | None, pack: Pack, copy: Path) -
     if manifest is None:
         body: dict[str, Any] = {"format": FORMAT, "namespace": namespace, "packs": []}
     else:
-        body = json_object(place.manifest.read_bytes(), str(place.manifest))
+        body = json_object(read_regular(place.manifest), str(place.manifest))
         if manifest.namespace != namespace:
             raise Unusable(
                 f"{place.manifest} lists packs of {manifest.namespace!r}, not {namespace!r}: give the "

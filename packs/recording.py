@@ -23,11 +23,21 @@ from spinf_serve.packs.answer import OptionAnswer, QuestionAnswer, rounded
 from spinf_serve.packs.atomic import write_beside
 from spinf_serve.packs.digests import content_digest, prompt_digest
 from spinf_serve.packs.errors import Unusable
+from spinf_serve.packs.files import read_regular, shown
 from spinf_serve.packs.pack import Pack
 from spinf_serve.packs.question import Question
 from spinf_serve.packs.reads import Vectors, shares
 
 FORMAT = 1
+
+MAX_BYTES = 512 << 20
+"""Most bytes of a recording that are read, packed and unpacked."""
+
+MAX_LINE_BYTES = 64 << 20
+"""Most bytes of one of its lines: a content with every question of a large pack has a hundredth."""
+
+MOST_LOGPROB = 1e-6
+"""Above 0 by no more than rounding."""
 
 Logprobs = tuple[float, ...]
 
@@ -135,6 +145,14 @@ class Recording:
                 result[question.id, prompt.values.get("F")] = p
         return result
 
+    def lengths(self, questions: Sequence[Question]) -> dict[str, int]:
+        """Prompt digest -> number of options, of all filled templates of questions."""
+        return {
+            digest: len(question.options)
+            for question in questions
+            for digest in self._digests(question)
+        }
+
     def _digest(self, question: Question, prompt: int) -> str:
         return prompt_digest(
             question.prompts[prompt].text,
@@ -161,35 +179,46 @@ def write_recording(path: Path, recording: Recording) -> None:
     write_beside(path, data.getvalue())
 
 
-def read_recording(path: Path, model_digest: str, say: Callable[[str], None]) -> Recording | None:
+def read_recording(
+    path: Path,
+    model_digest: str,
+    say: Callable[[str], None],
+    questions: Sequence[Question] = (),
+) -> Recording | None:
     """The recording of a model.
 
     Args:
         model_digest: of the model that is served, 64 hex digits.
         say: told in one line why there is nothing, when the file was made with another model.
+        questions: what is going to be looked up; their answers are checked to have as many numbers
+            as there are options. Those of one prompt have equally many in any case.
 
     Returns:
         None when it was made with another model. Raises `Unusable` when the file is damaged, or
         not there.
     """
     try:
-        with gzip.open(path, "rb") as packed:
+        # What is packed is read whole: a recording of any use is small beside its limit unpacked.
+        with gzip.open(io.BytesIO(read_regular(path, MAX_BYTES)), "rb") as packed:
             lines = _parsed(path, packed)
             header, prompt_style = _header(path, next(lines, None))
             if header.model_digest != model_digest:
                 say(
-                    f"{path.name} was recorded with {header.model} (digest"
+                    f"{_shown(path)} was recorded with {header.model} (digest"
                     f" {header.model_digest[:12]}), not with the served model (digest"
                     f" {model_digest[:12]}): none of it is used"
                 )
                 return None
             recording = Recording(header, prompt_style)
+            lengths = recording.lengths(questions)
             for number, line in enumerate(lines, start=2):
-                _take(path, number, line, recording)
+                _take(path, number, line, recording, lengths)
     except FileNotFoundError:
-        raise Unusable(f"{path}: there is no such file; record the sample first") from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise Unusable(f"{path.name} is damaged ({error}); record the sample again") from None
+        raise Unusable(f"{shown(path)}: there is no such file; record the sample first") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise Unusable(f"{_shown(path)} is damaged ({error}); record the sample again") from None
+    except OSError as error:
+        raise Unusable(f"{shown(path)} cannot be read: {error.strerror}") from None
     return recording
 
 
@@ -204,7 +233,16 @@ def _lines(recording: Recording) -> Iterator[Mapping[str, Any]]:
 
 
 def _parsed(path: Path, packed: Any) -> Iterator[Any]:
-    for number, line in enumerate(packed, start=1):
+    left = MAX_BYTES
+    number = 0
+    while line := packed.readline(min(left, MAX_LINE_BYTES) + 1):
+        number += 1
+        left -= len(line)
+        if left < 0 or len(line) > MAX_LINE_BYTES:
+            raise Unusable(
+                f"{_shown(path)}: unpacked, line {number} or all up to it is larger than is read"
+                f" ({MAX_LINE_BYTES:,} and {MAX_BYTES:,} bytes); record the sample again, in parts"
+            )
         try:
             yield json.loads(line)
         except (ValueError, RecursionError):
@@ -214,9 +252,12 @@ def _parsed(path: Path, packed: Any) -> Iterator[Any]:
 def _header(path: Path, line: Any) -> tuple[Header, str]:
     if not isinstance(line, dict) or "format" not in line:
         raise _damaged(path, 1)
+    # In Python true equals 1.
+    if type(line["format"]) is not int:
+        raise _damaged(path, 1)
     if line["format"] != FORMAT:
         raise Unusable(
-            f"{path.name} has the format {line['format']!r}; this version reads {FORMAT}:"
+            f"{_shown(path)} has the format {line['format']}; this version reads {FORMAT}:"
             " record the sample again"
         )
     names = ("model", "model_digest", "bits", "pack", "version", "prompt_style")
@@ -226,16 +267,24 @@ def _header(path: Path, line: Any) -> tuple[Header, str]:
     return Header(*texts[:-1]), texts[-1]
 
 
-def _take(path: Path, number: int, line: Any, recording: Recording) -> None:
+def _take(
+    path: Path, number: int, line: Any, recording: Recording, lengths: dict[str, int]
+) -> None:
+    def numbers(prompt: str, given: Any) -> Logprobs:
+        found = _numbers(path, number, given)
+        if lengths.setdefault(prompt, len(found)) != len(found):
+            raise _damaged(path, number)
+        return found
+
     match line:
         case {"floor": dict(floors)}:
             for prompt, logprobs in floors.items():
-                recording.floors[prompt] = _numbers(path, number, logprobs)
+                recording.floors[prompt] = numbers(prompt, logprobs)
         case {"content": str(content), "prompts": dict(prompts)}:
             kept = recording.scores.setdefault(content, {})
             for prompt, scores in prompts.items():
                 logprobs = scores.get("logprob") if isinstance(scores, dict) else None
-                kept[prompt] = _numbers(path, number, logprobs)
+                kept[prompt] = numbers(prompt, logprobs)
         case _:
             raise _damaged(path, number)
 
@@ -243,14 +292,20 @@ def _take(path: Path, number: int, line: Any, recording: Recording) -> None:
 def _numbers(path: Path, number: int, given: Any) -> Logprobs:
     if not isinstance(given, list) or not given:
         raise _damaged(path, number)
-    if not all(isinstance(value, float) and isfinite(value) for value in given):
+    if not all(
+        isinstance(value, float) and isfinite(value) and value <= MOST_LOGPROB for value in given
+    ):
         raise _damaged(path, number)
     return tuple(given)
 
 
+def _shown(path: Path) -> str:
+    return shown(path.name)
+
+
 def _damaged(path: Path, number: int) -> Unusable:
     return Unusable(
-        f"{path.name}: line {number} is not one of a recording; record the sample again"
+        f"{_shown(path)}: line {number} is not one of a recording; record the sample again"
     )
 
 

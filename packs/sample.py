@@ -6,17 +6,19 @@ says that it is not known. All others do not hold. Knows no scores.
 """
 
 import csv
+import errno
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.faults import InvalidPack, PackFault
-from spinf_serve.packs.notes import near
+from spinf_serve.packs.files import read_regular, shown
+from spinf_serve.packs.notes import MAX_FAULTS, cut, near, quoted
 from spinf_serve.packs.pack import Pack
 
 Split = Literal["fit", "test"]
@@ -26,6 +28,9 @@ COLUMNS = ("id", "split", "language", "labels", "text")
 
 MAX_BYTES = 64 << 20
 """Largest file that is read."""
+
+MAX_CELL_CHARS = 4 << 20
+"""Longest cell, in characters."""
 
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 _PARAMETER = "parameters."
@@ -63,41 +68,70 @@ def read_sample(path: Path, pack: Pack) -> list[SampleRow]:
     `Unusable` when the file cannot be read at all.
     """
     text = _text(path)
-    faults: list[PackFault] = []
-    lines = _lines(path.name, text, faults)
+    name = shown(path.name)
+    faults = _Faults()
+    lines = _lines(name, text, faults)
     _, header = next(lines, (1, []))
-    _check_header(path.name, header, pack, faults)
-    if faults:
-        raise InvalidPack(faults)
-    reader = _Reader(path.name, pack, header, faults)
+    _check_header(name, header, pack, faults)
+    faults.stop(name)
+    reader = _Reader(name, pack, header, faults)
     rows = [row for line, cells in lines if (row := reader.row(line, cells)) is not None]
-    if not rows and not faults:
-        faults.append(PackFault("the file has a header and no row", path.name, 1, 1))
-    _check_repeats(path.name, rows, faults)
-    if faults:
-        raise InvalidPack(faults)
+    if not rows and not faults.count:
+        faults.append(PackFault("the file has a header and no row", name, 1, 1))
+    _check_repeats(name, rows, faults)
+    faults.stop(name)
     return rows
 
 
+class _Faults:
+    """The first faults of a file, in the order of finding, and how many there are.
+
+    Attributes:
+        count: of all, kept or not.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._kept: list[PackFault] = []
+
+    def append(self, fault: PackFault) -> None:
+        """Note a fault."""
+        self.count += 1
+        if len(self._kept) < MAX_FAULTS:
+            self._kept.append(fault)
+
+    def stop(self, name: str) -> None:
+        """Raises `InvalidPack` when there is any."""
+        more = self.count - len(self._kept)
+        if more:
+            last = max(fault.line for fault in self._kept)
+            self._kept.append(PackFault(f"and {more:,} more faults", name, last, 1 << 30))
+        if self._kept:
+            raise InvalidPack(self._kept)
+
+
 def _text(path: Path) -> str:
+    name = shown(path.name)
     try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise Unusable(
-                f"{path.name} has {size:,} bytes, more than the {MAX_BYTES:,} that are read;"
-                " split the sample"
-            )
-        return path.read_bytes().decode("utf-8-sig")
+        data = read_regular(path, MAX_BYTES)
     except OSError as error:
-        raise Unusable(f"{path}: {error.strerror}") from None
+        if error.errno == errno.EFBIG:
+            raise Unusable(f"{name} {error.strerror}; split the sample") from None
+        raise Unusable(f"{shown(path)} cannot be read: {error.strerror}") from None
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in data[:4]:
+        raise Unusable(f"{name} is UTF-16 or UTF-32; save it as UTF-8")
+    try:
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise Unusable(
-            f"{path.name}: byte {error.start + 1} is not UTF-8; save the file as UTF-8"
+            f"{name}: byte {error.start + 1} is not UTF-8; save the file as UTF-8"
         ) from None
 
 
-def _lines(name: str, text: str, faults: list[PackFault]) -> Iterator[tuple[int, list[str]]]:
+def _lines(name: str, text: str, faults: _Faults) -> Iterator[tuple[int, list[str]]]:
     """Each row that is not blank, with the line it begins at."""
+    # The limit is the process's; a longer cell than any other reader of CSV wants is no harm.
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_CHARS))
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     line = 1
     while True:
@@ -106,6 +140,10 @@ def _lines(name: str, text: str, faults: list[PackFault]) -> Iterator[tuple[int,
         except StopIteration:
             return
         except csv.Error as error:
+            if "field limit" in str(error):
+                message = f"a cell has more than {MAX_CELL_CHARS:,} characters; shorten the text"
+                faults.append(PackFault(message, name, line, 1))
+                return
             faults.append(
                 PackFault(
                     f"the row is not CSV ({error}); put text with commas, quotes or line breaks in"
@@ -121,18 +159,23 @@ def _lines(name: str, text: str, faults: list[PackFault]) -> Iterator[tuple[int,
         line = reader.line_num + 1
 
 
-def _check_header(name: str, header: Sequence[str], pack: Pack, faults: list[PackFault]) -> None:
+def _check_header(name: str, header: Sequence[str], pack: Pack, faults: _Faults) -> None:
     def fault(message: str, column: str) -> None:
-        faults.append(PackFault(message, name, 1, 1, column))
+        faults.append(PackFault(message, name, 1, 1, cut(column)))
 
+    for mark, called in ((";", "semicolons"), ("\t", "tabs")):
+        if len(header) == 1 and COLUMNS[0] in header[0].split(mark) and mark in header[0]:
+            fault(f"the cells are separated by {called}; save the file with commas", "")
+            return
     known = [*COLUMNS, "context", *(_PARAMETER + parameter for parameter in pack.parameters)]
     for column, count in Counter(header).items():
         if column not in known:
             fault(
-                f"the header has the column {column!r}, which is none{near(column, known)}", column
+                f"the header has the column {quoted(column)}, which is none{near(column, known)}",
+                column,
             )
         elif count > 1:
-            fault(f"the header has the column {column!r} {count} times; keep one", column)
+            fault(f"the header has the column {quoted(column)} {count} times; keep one", column)
     for column in COLUMNS:
         if column not in header:
             fault(f"the header lacks the column {column!r}", column)
@@ -141,9 +184,7 @@ def _check_header(name: str, header: Sequence[str], pack: Pack, faults: list[Pac
 class _Reader:
     """Rows of one file; notes every fault."""
 
-    def __init__(
-        self, name: str, pack: Pack, header: Sequence[str], faults: list[PackFault]
-    ) -> None:
+    def __init__(self, name: str, pack: Pack, header: Sequence[str], faults: _Faults) -> None:
         self._name = name
         self._pack = pack
         self._header = header
@@ -151,13 +192,13 @@ class _Reader:
 
     def row(self, line: int, cells: Sequence[str]) -> SampleRow | None:
         """The row, or None when anything of it was noted."""
-        before = len(self._faults)
+        before = self._faults.count
         if len(cells) != len(self._header):
-            shown = f" ({cells[0]})" if cells[0] else ""
+            first = f" ({cut(cells[0])})" if cells[0] else ""
             self._note(
                 line,
                 "",
-                f"the row{shown} has {len(cells)} cells and the header {len(self._header)};"
+                f"the row{first} has {len(cells)} cells and the header {len(self._header)};"
                 " put a text with commas in double quotes",
             )
             return None
@@ -165,14 +206,14 @@ class _Reader:
         id = given["id"]
 
         def note(column: str, message: str) -> None:
-            self._note(line, column, f"row {id!r}, column {column}: {message}")
+            self._note(line, column, f"row {quoted(id)}, column {cut(column)}: {message}")
 
         if not id.strip():
             note("id", "is empty; every row has an id")
         if given["split"] not in ("fit", "test"):
-            note("split", f"is {given['split']!r}; write fit or test")
+            note("split", f"is {quoted(given['split'])}; write fit or test")
         if not _LANGUAGE.fullmatch(given["language"]):
-            note("language", f"is {given['language']!r}; write a tag such as en or pt-BR")
+            note("language", f"is {quoted(given['language'])}; write a tag such as en or pt-BR")
         if not given["text"].strip():
             note("text", "is empty; a row needs a content")
         labels: dict[str, bool | None] = dict.fromkeys(self._pack.categories, False)
@@ -180,15 +221,21 @@ class _Reader:
         for word in given["labels"].split():
             category = word.removeprefix("?")
             if category not in labels:
-                note("labels", f"there is no category {category!r}{near(category, labels)}")
+                note(
+                    "labels",
+                    f"there is no category {quoted(category)}{self._near(category, labels)}",
+                )
             elif category in seen:
-                note("labels", f"names {category!r} twice; name it once")
+                note("labels", f"names {quoted(category)} twice; name it once")
             else:
                 labels[category] = None if word.startswith("?") else True
                 seen.add(category)
         context = given.get("context") or None
         if context is not None and context not in self._pack.contexts:
-            note("context", f"there is no context {context!r}{near(context, self._pack.contexts)}")
+            note(
+                "context",
+                f"there is no context {quoted(context)}{self._near(context, self._pack.contexts)}",
+            )
         parameters = {}
         for name, parameter in self._pack.parameters.items():
             value = given.get(_PARAMETER + name, "")
@@ -196,7 +243,7 @@ class _Reader:
                 parameters[name] = value
             elif parameter.required and parameter.default is None:
                 note(_PARAMETER + name, "is empty or missing, and the pack requires it")
-        if len(self._faults) > before:
+        if self._faults.count > before:
             return None
         return SampleRow(
             id,
@@ -209,11 +256,14 @@ class _Reader:
             line,
         )
 
+    def _near(self, name: str, names: Collection[str]) -> str:
+        return near(name, names) if self._faults.count < MAX_FAULTS else ""
+
     def _note(self, line: int, column: str, message: str) -> None:
         self._faults.append(PackFault(message, self._name, line, 1, column))
 
 
-def _check_repeats(name: str, rows: Sequence[SampleRow], faults: list[PackFault]) -> None:
+def _check_repeats(name: str, rows: Sequence[SampleRow], faults: _Faults) -> None:
     """No id twice; no content twice, which would count it twice or leak a test row into the fit."""
     ids: dict[str, SampleRow] = {}
     contents: dict[tuple[object, ...], SampleRow] = {}
@@ -222,7 +272,7 @@ def _check_repeats(name: str, rows: Sequence[SampleRow], faults: list[PackFault]
         if first is not row:
             faults.append(
                 PackFault(
-                    f"row {row.id!r}, column id: line {first.line} has the same id; change one",
+                    f"row {quoted(row.id)}, column id: line {first.line} has the same id; change one",
                     name,
                     row.line,
                     1,
@@ -234,7 +284,7 @@ def _check_repeats(name: str, rows: Sequence[SampleRow], faults: list[PackFault]
         if first is not row:
             faults.append(
                 PackFault(
-                    f"row {row.id!r}, column text: the same content as row {first.id!r} in line"
+                    f"row {quoted(row.id)}, column text: the same content as row {quoted(first.id)} in line"
                     f" {first.line} ({first.split}); remove one",
                     name,
                     row.line,

@@ -205,7 +205,7 @@ def _recording(file: Path, who: Answering, digests: Identified, pack: Pack, say:
     if not is_there(file):
         return new_recording(who.model, digests, pack)
     told: list[str] = []
-    found = read_recording(file, digests.model, told.append)
+    found = read_recording(file, digests.model, told.append, pack.questions)
     if found is None:
         raise Unusable(f"{told[0]}; name another file with --recording, or remove this one")
     say(f"{file} holds {len(found.scores)} contents")

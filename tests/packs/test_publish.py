@@ -1,8 +1,10 @@
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from spinf_serve.packs.atomic import write_beside
+from spinf_serve.packs.atomic import locked, write_beside
 from spinf_serve.packs.catalogue import load_catalogue
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.faults import InvalidPack
@@ -220,3 +222,28 @@ def test_a_version_that_is_not_three_numbers_cannot_be_raised(folder):
     file.write_text(yaml_pack(version="1.0", question="Glad?"))
     with pytest.raises(Unusable, match="'1.0' is not major.minor.patch"):
         publish(file, read=read_pack, bump="patch")
+
+
+def test_publications_at_once_are_all_listed(tmp_path):
+    names = [f"demo/p{number}" for number in range(6)]
+    folder_of(tmp_path, {f"{name}/pack.yaml": yaml_pack(name) for name in names})
+
+    def reading(data, name):
+        time.sleep(0.02)
+        return read_pack(data, name)
+
+    with ThreadPoolExecutor(len(names)) as threads:
+        files = [tmp_path / name / "pack.yaml" for name in names]
+        list(threads.map(lambda file: publish(file, read=reading, root=tmp_path), files))
+    assert sorted(pack["id"] for pack in listing(tmp_path)["packs"]) == names
+    assert [one.name for one in tmp_path.iterdir() if "lock" in one.name] == []
+
+
+def test_a_publication_that_takes_long_is_waited_for_only_so_long(folder, monkeypatch):
+    monkeypatch.setattr("spinf_serve.packs.publish._LOCK_SECONDS", 0.1)
+    with (
+        locked(folder / "prompt-packs.json", 1),
+        pytest.raises(Unusable, match="lock: another process holds the lock; nothing is published"),
+    ):
+        publish(folder / "mood" / "pack.yaml", read=read_pack, root=folder)
+    assert publish(folder / "mood" / "pack.yaml", read=read_pack, root=folder).changed

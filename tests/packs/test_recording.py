@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import tracemalloc
 from dataclasses import replace
 from random import Random
 
@@ -147,6 +148,10 @@ def test_another_models_recording_gives_nothing_and_says_so(recorded, tmp_path):
         (["HEADER", '{"content": "c", "prompts": {"p": [-1.0]}}'], "line 2"),
         (["HEADER", '{"content": "c", "prompts": {"p": {"logprob": null}}}'], "line 2"),
         (["HEADER", "[" * 100_000], "line 2"),
+        (['{"format": true}'], "line 1"),
+        (["HEADER", '{"floor": {"p": [0.001]}}'], "line 2"),
+        (["HEADER", '{"floor": {"p": [-1e999]}}'], "line 2"),
+        (["HEADER", '{"floor": {"p": [-1.0, -2.0]}}', '{"floor": {"p": [-1.0]}}'], "line 3"),
     ],
 )
 def test_damaged_lines(tmp_path, lines, says):
@@ -179,6 +184,33 @@ def test_damaged_files(recorded, tmp_path):
         path.write_bytes(data)
         with pytest.raises(Unusable, match="damaged|line"):
             read_recording(path, MODEL, print)
+
+
+def test_a_recording_with_other_numbers_than_options_is_damaged(recorded, tmp_path):
+    pack, _, recording = recorded
+    for prompts in recording.scores.values():
+        for digest in prompts:
+            prompts[digest] += (-9.0,)
+    path = tmp_path / "scores.jsonl.gz"
+    recording.floors.clear()
+    write_recording(path, recording)
+    assert read_recording(path, MODEL, print) == recording
+    with pytest.raises(Unusable, match="line 2 is not one of a recording"):
+        read_recording(path, MODEL, print, pack.questions)
+
+
+@pytest.mark.parametrize("limit", ["MAX_BYTES", "MAX_LINE_BYTES"])
+def test_what_unpacks_to_far_more_is_not_read(recorded, tmp_path, monkeypatch, limit):
+    path = tmp_path / "scores.jsonl.gz"
+    write_recording(path, recorded[2])
+    with gzip.open(path, "ab") as packed:
+        packed.write(b" " * (4 << 20))
+    monkeypatch.setattr(f"spinf_serve.packs.recording.{limit}", 1 << 20)
+    tracemalloc.start()
+    with pytest.raises(Unusable, match="larger than is read"):
+        read_recording(path, MODEL, print)
+    assert tracemalloc.get_traced_memory()[1] < 3 << 20
+    tracemalloc.stop()
 
 
 def test_answers_that_do_not_belong(recorded):

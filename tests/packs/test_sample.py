@@ -1,5 +1,7 @@
 """Samples: what is read, and that every fault names its row and column."""
 
+import csv
+import os
 from pathlib import Path
 
 import pytest
@@ -140,5 +142,46 @@ def test_files_that_cannot_be_read(written, pack, tmp_path, monkeypatch):
     with pytest.raises(Unusable, match="No such file"):
         read_sample(tmp_path / "none.csv", pack)
     monkeypatch.setattr("spinf_serve.packs.sample.MAX_BYTES", 10)
-    with pytest.raises(Unusable, match="more than the 10 that are read"):
+    with pytest.raises(Unusable, match="more than 10 bytes; split the sample"):
         read_sample(written("x" * 11), pack)
+
+
+def test_a_long_cell_is_read_up_to_a_limit_that_is_told(written, pack, monkeypatch):
+    (row,) = read_sample(written(f"{HEADER}\n1,fit,en,,{'long ' * 100_000}"), pack)
+    assert len(row.text) == 500_000
+    monkeypatch.setattr("spinf_serve.packs.sample.MAX_CELL_CHARS", 200_000)
+    csv.field_size_limit(200_000)
+    (fault,) = faults(written(f"{HEADER}\n1,fit,en,,{'long ' * 100_000}"), pack)
+    assert fault.message == "a cell has more than 200,000 characters; shorten the text"
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (HEADER.encode("utf-16"), "is UTF-16 or UTF-32; save it as UTF-8"),
+        (HEADER.encode("utf-16-le"), "is UTF-16 or UTF-32; save it as UTF-8"),
+        (HEADER.replace(",", ";").encode(), "separated by semicolons; save the file with commas"),
+        (HEADER.replace(",", "\t").encode(), "separated by tabs; save the file with commas"),
+    ],
+)
+def test_other_tables_are_recognised(written, pack, data, words):
+    with pytest.raises((Unusable, InvalidPack), match=words) as raised:
+        read_sample(written(data), pack)
+    assert "\n" not in str(raised.value)
+
+
+def test_of_very_many_faults_the_first_are_told_and_the_rest_counted(written, pack):
+    found = faults(written(HEADER + "\n1,fit,en,nothing,Hi" * 5000), pack)
+    assert len(found) == 101 and found[-1].message == "and 4,900 more faults"
+    assert [fault.line for fault in found[:3]] == [2, 3, 4]
+
+
+def test_long_names_are_cut_short(written, pack):
+    (fault,) = faults(written(f"{HEADER}\n{'i' * 9000},fit,en,{'c' * 9000},Hi"), pack)
+    assert len(str(fault)) < 500
+
+
+def test_a_pipe_is_not_waited_for(pack, tmp_path):
+    os.mkfifo(tmp_path / "sample.csv")
+    with pytest.raises(Unusable, match="a named pipe, no regular file"):
+        read_sample(tmp_path / "sample.csv", pack)

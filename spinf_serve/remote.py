@@ -5,9 +5,11 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException
 from itertools import groupby
+from math import isfinite
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -66,7 +68,9 @@ class Remote:
             status, body = post(self.url, _body(contents, questions), self.token)
             if status != 200:
                 raise _error(self.url, status, body, questions)
-            found += [Answered(tuple(_answers(one, questions))) for one in body["results"]]
+            with _understood(self.url):
+                results = zip(contents, body["results"], strict=True)
+                found += [Answered(_answers(one, questions)) for _, one in results]
         return found
 
 
@@ -80,9 +84,41 @@ def open_remote(url: str, token: str | None) -> Remote:
     status, body = post(url, json.dumps(probe).encode(), token)
     if status != 200:
         raise Unusable(f"{url} answered {status}: {_message(body)}")
-    told = body.get("engine")
-    digests = None if told is None else Digests(**told["fingerprint"])
-    return Remote(url.rstrip("/"), token, body["model"], digests)
+    with _understood(url):
+        told = body.get("engine")
+        digests = None
+        if told is not None:
+            fingerprint = told["fingerprint"]
+            digests = Digests(_text(fingerprint["model"]), _text(fingerprint["bits"]))
+        return Remote(url.rstrip("/"), token, _text(body["model"]), digests)
+
+
+@contextmanager
+def _understood(url: str) -> Iterator[None]:
+    """Has an answer of another form than this server's be one line."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError) as fault:
+        raise Unusable(
+            f"{url} answered with something else than scores ({fault!r:.100}): is it a spinf-serve"
+            " of this version?"
+        ) from fault
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"no text: {value!r:.40}")
+    return value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise ValueError(f"no finite number: {value!r:.40}")
+    return float(value)
+
+
+def _optional(value: Any) -> float | None:
+    return None if value is None else _number(value)
 
 
 def post(server: str, body: bytes, token: str | None) -> tuple[int, Any]:
@@ -107,13 +143,21 @@ def post(server: str, body: bytes, token: str | None) -> tuple[int, Any]:
         with urllib.request.build_opener(*proxies).open(asked) as reply:
             status, raw = reply.status, reply.read()
     except urllib.error.HTTPError as refusal:
-        status, raw = refusal.code, refusal.read()
+        status, raw = refusal.code, _rest(refusal)
     except (OSError, HTTPException, ValueError) as fault:
         raise Unusable(f"{url} cannot be reached: {getattr(fault, 'reason', fault)}") from fault
     try:
         return status, json.loads(raw)
-    except ValueError as fault:
+    except (ValueError, RecursionError) as fault:
         raise Unusable(f"{url} answered {status} with something that is not JSON") from fault
+
+
+def _rest(refusal: urllib.error.HTTPError) -> bytes:
+    try:
+        return refusal.read()
+    except (OSError, HTTPException):
+        # Cut off: the status has to tell.
+        return b"null"
 
 
 def _body(contents: Sequence[str], questions: Sequence[Question]) -> bytes:
@@ -141,20 +185,30 @@ def _body(contents: Sequence[str], questions: Sequence[Question]) -> bytes:
     return json.dumps({"inputs": inputs, "scoring": scoring}).encode()
 
 
-def _answers(result: Any, questions: Sequence[Question]) -> Iterator[QuestionAnswer]:
-    queries = iter(result["queries"])
+def _answers(result: Any, questions: Sequence[Question]) -> tuple[QuestionAnswer, ...]:
+    queries = list(reversed(result["queries"]))
+    answers = []
     for question in questions:
         prompts = []
         for prompt in question.prompts:
-            told = next(queries)["combinations"][0]
+            told = queries.pop()["combinations"][0]
             options = tuple(
                 # A server tells no logprob of a floor.
-                OptionAnswer(one["text"], one["logprob"], one["p"], one["floor_p"], None)
+                OptionAnswer(
+                    _text(one["text"]),
+                    _number(one["logprob"]),
+                    _number(one["p"]),
+                    _optional(one["floor_p"]),
+                    None,
+                )
                 for one in told["options"]
             )
-            residuals = told["residual"], told["floor_residual"]
+            if tuple(option.text for option in options) != question.options:
+                raise ValueError(f"other options than {question.options!r}")
+            residuals = _number(told["residual"]), _optional(told["floor_residual"])
             prompts.append(PromptAnswer(prompt.values, options, *residuals))
-        yield QuestionAnswer(question.id, tuple(prompts), single_read=False)
+        answers.append(QuestionAnswer(question.id, tuple(prompts), single_read=False))
+    return tuple(answers)
 
 
 def _error(
@@ -162,16 +216,22 @@ def _error(
 ) -> SpinfError | Unusable:
     error = body.get("error") if isinstance(body, dict) else None
     code = error.get("code") if isinstance(error, dict) else None
-    if not isinstance(error, dict) or status not in (400, 413, 500) or code not in CODES:
+    if (
+        not isinstance(error, dict)
+        or status not in (400, 413, 500)
+        or not isinstance(code, str)
+        or code not in CODES
+    ):
         return Unusable(f"{url} answered {status}: {_message(body)}")
     if status == 500:
-        return Fault(error["message"])
-    param = error.get("param") or ""
+        return Fault(str(error.get("message")))
+    param = str(error.get("param") or "")
     if param.startswith(_QUERIES):
-        number = int(param.removeprefix(_QUERIES).split(".")[0])
-        owners = [index for index, q in enumerate(questions) for _ in q.prompts]
-        param = f"questions.{owners[number]}"
-    return Refused(code, error["message"], param or None)
+        with _understood(url):
+            number = int(param.removeprefix(_QUERIES).split(".")[0])
+            owners = [index for index, q in enumerate(questions) for _ in q.prompts]
+            param = f"questions.{owners[number]}"
+    return Refused(code, str(error.get("message")), param or None)
 
 
 def _message(body: Any) -> str:

@@ -6,7 +6,8 @@ from spinf_serve.engine.work import Work
 from spinf_serve.packs.errors import Fault, Refused, Unusable
 from spinf_serve.packs.loader import read_pack
 from spinf_serve.packs.new import starter
-from spinf_serve.remote import open_remote
+from spinf_serve.packs.question import Prompt, Question
+from spinf_serve.remote import Remote, open_remote
 from spinf_serve.server.config import ServerConfig
 from tests.support.servers import running
 from tests.support.stub_engine import NAN, StubEngine
@@ -79,3 +80,42 @@ def test_a_refusal_names_the_question_and_a_fault_stays_one(server, questions):
 def test_an_address_that_leads_nowhere_is_one_line(url):
     with pytest.raises(Unusable, match="address is needed|cannot be reached"):
         open_remote(url, None)
+
+
+def answer(**changes):
+    option = {"logprob": -0.5, "p": 0.5, "floor_p": None}
+    told = {"options": [{"text": text, **option} for text in (" a", " b")]}
+    queries = [{"combinations": [{**told, "residual": 0.0, "floor_residual": None, **changes}]}]
+    return {"model": "m", "results": [{"queries": queries}]}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        [],
+        None,
+        {"results": []},
+        {"results": None},
+        {"results": [{"queries": []}]},
+        answer(options=[]),
+        answer(options=[{"text": " a", "logprob": "x", "p": 1, "floor_p": None}] * 2),
+        answer(options=[{"text": " a", "logprob": float("nan"), "p": 1, "floor_p": None}] * 2),
+        answer(residual=True),
+    ],
+)
+def test_an_answer_that_is_none_is_one_line(monkeypatch, body):
+    question = Question("q", (Prompt("Is it?", {}),), (" a", " b"), False, False)
+    monkeypatch.setattr("spinf_serve.remote.post", lambda *_: (200, answer()))
+    remote = Remote("http://there", None, "m", None)
+    assert remote.run([Work("a", (question,))])[0].answers[0].prompts[0].residual == 0.0
+    monkeypatch.setattr("spinf_serve.remote.post", lambda *_: (200, body))
+    with pytest.raises(Unusable, match="http://there answered with something else than scores"):
+        remote.run([Work("a", (question,))])
+
+
+@pytest.mark.parametrize("body", [[], None, {}, {"model": 1}, {"model": "m", "engine": {}}])
+def test_a_probe_that_is_not_answered_as_by_this_server_is_one_line(monkeypatch, body):
+    monkeypatch.setattr("spinf_serve.remote.post", lambda *_: (200, body))
+    with pytest.raises(Unusable, match="answered with something else than scores"):
+        open_remote("http://there", None)

@@ -251,6 +251,8 @@ def _category_fit(
         )
     elif len(platt) != 2:
         notes((*path, "platt"), f"has {len(platt)} numbers; write two, `[a, b]`")
+    elif max(map(abs, platt)) > MOST:
+        notes((*path, "platt"), f"is {platt}; no fit gives more than {MOST:g}, fit again")
     if block.inline and "threshold" not in given:
         notes.missing(
             path,
@@ -276,6 +278,8 @@ def _check_quantiles(quantiles: Mapping[str, Sequence[float]], path: Path, notes
             path,
             f"has {len(levels)} levels and {len(values)} values; write equally many, at least two",
         )
+    for index, level in enumerate(levels):
+        _check_fraction(level, (*path, "levels", index), notes)
     for key, numbers in (("levels", levels), ("values", values)):
         for index, (one, next_one) in enumerate(pairwise(numbers)):
             if next_one < one:
@@ -368,6 +372,8 @@ def _weights(text: str, inputs: int, hidden: int, path: Path, notes: Notes) -> t
     weights = struct.unpack(f"<{count}f", packed)
     if not all(map(math.isfinite, weights)):
         notes((*path, "weights"), "holds a number that is not finite; fit again")
+    elif max(map(abs, weights)) > MOST:
+        notes((*path, "weights"), f"holds a number above {MOST:g}, which no fit gives; fit again")
     return weights
 
 

@@ -47,7 +47,8 @@ class Verdict:
         critical: the flagged ones of the critical list.
         by: `critical` when these alone made it unsafe.
         warning: why the fallback decided.
-        band: `act`, `review` or `pass`; None when the pack has no cuts that apply.
+        band: `act`, `review` or `pass`; None when the pack has no cuts that apply. Cuts of the
+            decision are read on the scale of the pack's own mode, and apply when it decides.
     """
 
     unsafe: bool
@@ -180,6 +181,7 @@ def decide(
     category: str | None = None
     flagged: tuple[str, ...] = ()
     cuts = constants.bands.decision if constants.bands is not None else None
+    band: Band | None = None
     if mode == "per_category":
         flagged = tuple(id for id in deciding if scores[id].flagged)
         unsafe = bool(flagged)
@@ -195,7 +197,9 @@ def decide(
         if threshold is None:
             raise AssertionError(f"the mode {mode} without a threshold falls back before")
         unsafe = score >= threshold
-        band = None if cuts is None else band_of(score, cuts)
+        # The cuts were set on the scale of the pack's own mode and say nothing on another's.
+        if cuts is not None and mode == pack.decision.mode:
+            band = band_of(score, cuts)
     listed = pack.decision.critical if call.critical is None else call.critical
     critical = tuple(id for id in listed if scores[id].flagged)
     if critical and band == "pass":

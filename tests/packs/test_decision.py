@@ -186,9 +186,18 @@ def test_thresholds_in_force():
 
 def test_band_of_a_scored_decision_is_its_scores():
     bands = Bands(Cuts(0.62, 0.5))
-    assert judged(DecisionCall(mode="max"), bands).band == "act"
-    assert judged(DecisionCall(mode="micro_layer"), bands).band == "review"
-    assert judged(DecisionCall(mode="max", critical=()), Bands(Cuts(0.9, 0.8))).band == "pass"
+    assert judged(DecisionCall(), bands, decision__mode="max").band == "act"
+    assert judged(DecisionCall(), bands).band == "review"
+    high = Bands(Cuts(0.9, 0.8))
+    assert judged(DecisionCall(critical=()), high, decision__mode="max").band == "pass"
+
+
+def test_cuts_of_the_decision_say_nothing_on_the_scale_of_another_mode():
+    bands = Bands(Cuts(0.62, 0.5))
+    other = judged(DecisionCall(mode="max"), bands)
+    assert (other.mode, other.band) == ("max", None)
+    fallen = judged(DecisionCall(), bands, reads__0__sd=2.5, decision__fallback="max")
+    assert (fallen.mode, fallen.band) == ("max", None)
 
 
 def test_band_of_per_category_is_the_highest_of_the_deciding():
@@ -203,9 +212,9 @@ def test_band_of_per_category_is_the_highest_of_the_deciding():
 
 def test_a_flagged_critical_category_does_not_pass():
     high = Bands(Cuts(0.99, 0.98))
-    assert judged(DecisionCall(mode="max", critical=()), high).band == "pass"
-    assert judged(DecisionCall(mode="max"), high).band == "review"
-    assert judged(DecisionCall(mode="max"), None).band is None
+    assert judged(DecisionCall(critical=()), high, decision__mode="max").band == "pass"
+    assert judged(DecisionCall(), high, decision__mode="max").band == "review"
+    assert judged(DecisionCall(), None, decision__mode="max").band is None
 
 
 def scored(**scores: float) -> dict[str, CategoryScore]:

@@ -481,6 +481,14 @@ LAYER = ("decision", "micro_layer")
             "anger.normal_quantiles: has 2 levels and 3 values",
         ),
         (
+            at("categories", "anger", "normal_quantiles", "levels", value=[0, 0.5, 1.5]),
+            "anger.normal_quantiles.levels.2: is 1.5; write a number between 0 and 1",
+        ),
+        (
+            at("categories", "anger", "platt", value=[1.0, -1e7]),
+            "anger.platt: is [1.0, -10000000.0]; no fit gives more than 1e+06",
+        ),
+        (
             at("categories", "anger", "normal_quantiles", "values", value=[0.5, 0.4, 0.9]),
             "anger.normal_quantiles.values.1: 0.4 stands behind 0.5",
         ),

@@ -5,6 +5,7 @@ Server, command line, evals and workbench call this. Knows no text, no engine an
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 from spinf_serve.packs.categories import CategoryScore, category_macros, category_scores
 from spinf_serve.packs.decision import (
@@ -16,6 +17,7 @@ from spinf_serve.packs.decision import (
     thresholds,
 )
 from spinf_serve.packs.digests import asked_digest, constants_digest
+from spinf_serve.packs.errors import Fault
 from spinf_serve.packs.pack import Constants, Pack, State
 from spinf_serve.packs.reads import Vectors, read_z
 
@@ -49,6 +51,8 @@ def evaluate(
         chunks: the content's answers, see `reads.vectors`; one, unless the content was cut as the
             pack's `on_long` says: then each read's z is the `max` or `mean` over the chunks.
         call: has passed `decision.check_call`.
+
+    Raises `Fault` when an answer, or what follows from it, is not a finite number.
     """
     if not chunks or (len(chunks) > 1 and pack.on_long == "refuse"):
         raise ValueError(
@@ -58,6 +62,9 @@ def evaluate(
     macros = category_macros(pack, z)
     scores = category_scores(pack, constants, macros, thresholds(pack, constants, call))
     verdict = decide(pack, constants, call, scores, macros, z)
+    numbers = (*z.values(), *macros.values(), verdict.score or 0.0)
+    if not all(map(isfinite, numbers)):
+        raise Fault(f"the pack {pack.id} gives a number that is not finite on this content")
     route = None if pack.route is None else choose(pack.route, scores)
     return Evaluation(z, macros, scores, verdict, route)
 

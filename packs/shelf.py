@@ -7,6 +7,7 @@ only: looking again makes a new shelf. Knows one folder; which of several source
 
 import hashlib
 import json
+import os
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -306,9 +307,14 @@ def _offers(shelf: Shelf, before: tuple[Offer, ...]) -> Shelf:
                 offer = _listed_offer(shelf, below, listed, version, before, faults)
                 if offer is not None:
                     offers.append(offer)
+    # A link and what it leads to are one file.
+    places: set[str] = set()
     for path, file in shelf.files.items():
         if file.role == "loose" and file.pack is not None:
-            offers.append(_loose_offer(path, file.pack))
+            place = os.path.realpath(shelf.opened.folder / path)
+            if place not in places:
+                places.add(place)
+                offers.append(_loose_offer(path, file.pack))
         elif file.unlisted:
             ruling = _ruling(path, manifests)
             manifest = None if ruling is None else manifests[ruling]

@@ -81,9 +81,9 @@ def read_given(file: Path) -> Given:
 
 def refuse_id(file: Path) -> None:
     """Raises `Unusable` when there is no such file, as when an id is given where a file is needed."""
-    if not file.is_file():
+    if not is_there(file):
         raise Unusable(
-            f"there is no file {file}; a pack's file is needed, not its id"
+            f"there is no file {shown(file)}; a pack's file is needed, not its id"
             " (`spinf-serve packs list --json` tells where packs lie)"
         )
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -513,3 +514,56 @@ def test_one_is_not_told_in_the_plural():
         "1 finding",
         "2 findings",
     ]
+
+
+def test_fit_finds_out_first_whether_it_can_write(run, started, server, tmp_path, monkeypatch):
+    pack, sample = started / "pack.yaml", started / "sample.csv"
+    before = pack.read_bytes(), sample.read_bytes()
+    (tmp_path / "link").symlink_to(sample)
+    fit = ("fit", str(pack), "--server", server.url)
+    for options, words in (
+        (("--out-report", str(pack)), "is the pack itself"),
+        (("--out-report", "link"), "is the sample itself"),
+        (("--out-report", str(started / "scores.jsonl.gz")), "is the recording itself"),
+        (("--out-report", "nowhere/report.json"), "cannot be written: No such file"),
+        (("--out-report", "r" * 5000), "cannot be written: File name too long"),
+        (("--recording", "nowhere/scores.gz"), "cannot be written: No such file"),
+        (("--recording", str(sample)), "is the sample itself"),
+    ):
+        code, out, err = run(*fit, *options)
+        assert (code, out) == (2, "") and words in err and err.count("\n") == 1, err
+    assert (pack.read_bytes(), sample.read_bytes()) == before
+    assert not (started / "scores.jsonl.gz").exists()
+
+
+def test_a_report_goes_into_a_device_and_behind_what_is_printed(run, started, server):
+    fit = ("fit", str(started / "pack.yaml"), "--server", server.url, "--dry-run")
+    assert run(*fit, "--out-report", "/dev/null")[0] == 0
+    assert Path("/dev/null").is_char_device()
+    code, out, _ = run(*fit, "--out-report", "/dev/stdout")
+    assert code == 0 and "dry run" in out and out.endswith("}\n")
+
+
+def test_export_does_not_replace_its_source(run, started):
+    pack = started / "pack.yaml"
+    before = pack.read_bytes()
+    code, _, err = run("export", str(pack), "--out", str(pack), "--force")
+    assert code == 2 and "is the pack itself" in err
+    assert pack.read_bytes() == before
+
+
+@pytest.mark.parametrize("command", ["validate", "show", "lint", "fit", "publish", "export"])
+def test_a_pipe_and_a_name_too_long_are_refused_in_one_line(run, tmp_path, command):
+    os.mkfifo(tmp_path / "pipe.yaml")
+    for name in ("pipe.yaml", "n" * 5000 + ".yaml"):
+        code, _, err = run(command, name)
+        assert code in (1, 2) and err.count("\n") == 1 and "Traceback" not in err, err
+
+
+def test_a_file_with_any_bytes_in_its_name_is_told(run, tmp_path):
+    name = os.fsdecode(b"\xff.yaml")
+    (tmp_path / name).write_text("pack: x\n")
+    code, out, _ = run("validate", name)
+    assert code == 1 and "\\udcff.yaml:1:1: " in out
+    (tmp_path / name).write_text(yaml_pack())
+    assert json.loads(run("show", name, "--json")[1])["file"] == name

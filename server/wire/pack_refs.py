@@ -237,6 +237,10 @@ def _parameters(entry: Fields) -> dict[str, str]:
         if type(value) is str:
             texts[name] = value
         elif type(value) in (bool, int, float):
+            # JSON can write numbers that are too large to be read, such as 1e999.
+            if type(value) is float and not math.isfinite(value):
+                path = entry.at(f"parameters.{name}")
+                raise Refused("invalid_field", f"{path} is not finite; give a number", path)
             texts[name] = str(value)
         else:
             raise wrong_type(

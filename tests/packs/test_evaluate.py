@@ -11,6 +11,7 @@ from spinf_client import Moderation
 
 from spinf_serve.packs.decision import DecisionCall
 from spinf_serve.packs.digests import asked_digest, constants_digest
+from spinf_serve.packs.errors import Fault
 from spinf_serve.packs.evaluate import Evaluation, evaluate, state
 from spinf_serve.packs.loader import read_pack
 from spinf_serve.packs.pack import Constants, Mode, Pack
@@ -328,3 +329,12 @@ def test_a_reworded_question_is_no_longer_proven_and_a_new_label_is():
     assert state(reworded, proven, model) == "provisional"
     assert state(changed(contexts={"email": "{X}"}), proven, model) == "provisional"
     assert state(changed(description="Other words"), proven, model) == "certified"
+
+
+def test_a_number_that_is_not_finite_is_a_fault():
+    pack, constants = made(golden())
+    answers = vectors(pack, answered(golden(), GOLDEN_LOGPROBS))
+    reads = {id: replace(fit, sd=5e-324) for id, fit in constants.reads.items()}
+    wild = replace(constants, reads=reads)
+    with pytest.raises(Fault, match="not finite"):
+        evaluate(pack, wild, [answers], DecisionCall(mode="per_category"))

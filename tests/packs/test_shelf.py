@@ -414,3 +414,11 @@ def test_what_is_no_regular_file_is_a_fault_and_stops_nothing(tmp_path):
         "here/c.json: cannot be read (a named pipe, no regular file)",
         "here/d.json: cannot be read (a device, no regular file)",
     ]
+
+
+def test_a_link_and_what_it_leads_to_count_once(tmp_path):
+    folder = folder_of(tmp_path, {"b.json": json_pack("demo/a")})
+    (folder / "a.json").symlink_to("b.json")
+    (folder / "more").mkdir()
+    (folder / "more" / "c.json").symlink_to("../b.json")
+    assert [offer.file for offer in shelf_of(folder).offers] == ["a.json"]

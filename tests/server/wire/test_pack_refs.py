@@ -460,3 +460,8 @@ def test_a_pack_s_templates_count_among_those_of_an_input(read):
     assert (caught.value.code, caught.value.param) == ("too_many_prompts", "inputs.0")
     value["scoring"]["queries"] = []
     assert read(value, engine)
+
+
+def test_a_parameter_that_is_too_large_a_number_is_refused(refusal):
+    refused = refusal(body(ref(), parameters={"shop": float("inf")}))
+    assert (refused.code, refused.param) == ("invalid_field", "inputs.0.parameters.shop")

@@ -120,9 +120,10 @@ def add_norm_kernel(
     start = row.to(tl.int64) * size
     dtype: tl.constexpr = residual.dtype.element_ty
     value = tl.load(y + start + at, mask=inside, other=0.0).to(tl.float32)
+    before = tl.load(residual + start + at, mask=inside, other=0.0).to(tl.float32)
     if POST:
         value = _normed(value, at, inside, post_weight, size, eps, CAST_FIRST, dtype)
-    value += tl.load(residual + start + at, mask=inside, other=0.0).to(tl.float32)
+    value += before
     if LAYER_SCALE:
         value = value * tl.load(layer_scale).to(tl.float32)
     # The next norm sees what later layers will read, not the float32 before its rounding.
@@ -192,6 +193,8 @@ def heads_kernel(
         first *= tl.where(is_v, inverse, 1.0)
         second *= tl.where(is_v, inverse, 1.0)
 
+    # Each head loads its own copy of the angles, in the layout of its values: from the cache, and
+    # with half the barriers that one copy spread over the heads costs.
     turns = (at < moving)[None, :] & (is_q | is_k)[:, None]
     angle = row * moving + at[None, :]
     c = tl.load(cos + angle, mask=turns, other=1.0)

@@ -345,7 +345,8 @@ def _check_inputs(inputs: Sequence[str], path: Path, frame: _Frame) -> None:
         if name not in there:
             frame.notes.missing(
                 (*path, "inputs", index),
-                f"{quoted(name)} is neither `c:<category>` nor `r:<read>` of this pack{frame.notes.near(name, known)}",
+                f"{quoted(name)} is neither `c:<category>` nor `r:<read>` of this pack"
+                + frame.notes.near(name, known),
                 "categories",
                 "scoring",
                 "reads",

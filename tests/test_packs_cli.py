@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,7 @@ from spinf_serve.packs.reads import vectors
 from spinf_serve.packs.recording import read_recording
 from spinf_serve.packs.sample import read_sample
 from spinf_serve.server.config import ServerConfig
+from spinf_serve.streams import interruptible
 from tests.support.pack_files import folder_of, json_pack, yaml_pack
 from tests.support.servers import running
 from tests.support.stub_engine import StubEngine
@@ -567,3 +569,19 @@ def test_a_file_with_any_bytes_in_its_name_is_told(run, tmp_path):
     assert code == 1 and "\\udcff.yaml:1:1: " in out
     (tmp_path / name).write_text(yaml_pack())
     assert json.loads(run("show", name, "--json")[1])["file"] == name
+
+
+def test_sigterm_lets_what_was_scored_be_kept(monkeypatch, capsys):
+    def leave(code):
+        raise SystemExit(code)
+
+    monkeypatch.setattr("spinf_serve.streams.leave", leave)
+    kept = []
+    with pytest.raises(SystemExit, match="143"), interruptible():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            signal.pause()
+        finally:
+            kept.append("scores")
+    assert kept and capsys.readouterr().err == "error: terminated\n"
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL

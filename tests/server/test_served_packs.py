@@ -186,7 +186,12 @@ def test_a_look_that_does_not_end_keeps_no_server_from_stopping(folder, stub, mo
     monkeypatch.setattr(app, "_LOOK_SECONDS", 0.01)
     begun, gate = threading.Event(), threading.Event()
     packs = served_from(folder)
-    monkeypatch.setattr(packs, "refresh", lambda: (begun.set(), gate.wait(15)))
+
+    def look() -> None:
+        begun.set()
+        gate.wait(15)
+
+    monkeypatch.setattr(packs, "refresh", look)
     with running(stub.as_engine, ServerConfig(), packs=packs):
         assert begun.wait(10)
         stub.gate.set()

@@ -192,6 +192,13 @@ def test_recorded_figures_reach_their_marks(file):
     assert abs(found["tree_tokens"] / 30_672 - 1) <= 0.02
 
 
+def test_the_recorded_load_of_the_official_packs_reaches_its_marks():
+    found = json.loads((documents.RESULTS / "packs-load.json").read_text())
+    assert found["packs"] == 7 and found["heavy_modules"] == []
+    assert median(found["warm_seconds"]) <= 0.3
+    assert median(found["cold_seconds"]) <= 1.5
+
+
 def test_the_readme_tells_the_recorded_figures():
     found = json.loads((documents.RESULTS / "cpu-float32.json").read_text())
     readme = (documents.DOCS.parent / "README.md").read_text("utf-8")

@@ -91,6 +91,19 @@ engine (best of 15): `{http["command"]}` at `{http["commit"]}` on {http["process
     parts = ("decode", "read", "usage and warnings", "build and encode", "sum of the parts")
     for name, found_ms in http["milliseconds"].items():
         text += f"| {name} | " + " | ".join(f"{found_ms[part]:.1f}" for part in parts) + " |\n"
+    packs = json.loads((RESULTS / "packs-load.json").read_text())
+    text += f"""
+## Loading the official packs
+
+Milliseconds of a fresh process that loads all {packs["packs"]} official packs ({packs["questions"]}
+questions) without torch, Python's own start included (medians):
+`{packs["command"]}` at `{packs["commit"]}` on {packs["processor"]}.
+
+| parsed packs in the cache, as from the second start on | nothing in the cache | Python alone |
+|---|---|---|
+| {median(packs["warm_seconds"]) * 1000:.0f} | {median(packs["cold_seconds"]) * 1000:.0f} \
+| {packs["empty_python_seconds"] * 1000:.0f} |
+"""
     return text
 
 

@@ -457,7 +457,9 @@ class _Source:
         for key, _ in opened.pairs:
             if key.text in first:
                 line = first[key.text].line
-                message = f"the key `{cut(key.text)}` stands twice, first on line {line}; remove one"
+                message = (
+                    f"the key `{cut(key.text)}` stands twice, first on line {line}; remove one"
+                )
                 faults.append(PackFault(message, self.name, key.start.line, key.start.column))
                 if len(faults) == FAULT_LIMIT:
                     raise InvalidPack(faults)

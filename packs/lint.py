@@ -18,6 +18,8 @@ from spinf_serve.packs.lint_rules import (
     Finding,
     Limits,
     Tokens,
+    context_braces,
+    idle_requirements,
     option_tokens,
     options_alike,
     reordered,
@@ -122,6 +124,8 @@ def lint(
             found += _flat(question, answers, limits)
     if len(rows) < limits.flat_contents:
         skipped["flat"] = f"{len(rows)} contents, fewer than {limits.flat_contents}"
+    found += context_braces(pack)
+    found += idle_requirements(pack)
     found += _order(pack, rows, limits)
     found += _negations(pack, say.negates, rows, limits)
     if len(rows) < limits.correlation_contents:
@@ -311,7 +315,8 @@ def _named(pack: Pack, owner: tuple[int, int]) -> str:
 def _waived(
     pack: Pack, waivers: Sequence[Waiver], found: Sequence[Finding], skipped: Mapping[str, str]
 ) -> Report:
-    order = {question.id: index for index, question in enumerate(pack.questions)}
+    places = (*(question.id for question in pack.questions), *pack.contexts, *pack.categories)
+    order = {place: index for index, place in reversed([*enumerate(places)])}
     kept: list[Finding] = []
     accepted: list[tuple[Finding, Waiver]] = []
     used: Counter[Waiver] = Counter()
@@ -328,11 +333,11 @@ def _waived(
     return Report(tuple(kept), tuple(accepted), skipped)
 
 
-def _unused(waiver: Waiver, questions: Mapping[str, int]) -> str:
+def _unused(waiver: Waiver, places: Mapping[str, int]) -> str:
     if waiver.rule not in RULES:
         return f"there is no rule {waiver.rule!r}{near(waiver.rule, RULES)}"
-    if waiver.on != "*" and waiver.on not in questions:
-        return f"there is no question {waiver.on!r}{near(waiver.on, questions)}"
+    if waiver.on != "*" and waiver.on not in places:
+        return f"there is no question {waiver.on!r}{near(waiver.on, places)}"
     return f"{waiver.rule} finds nothing there"
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from os.path import commonprefix
 
+from spinf_serve.packs.pack import Pack
 from spinf_serve.packs.question import Prompt, Question
 
 Tokens = Callable[[str], Sequence[int]]
@@ -70,6 +71,14 @@ RULES: Mapping[str, Rule] = {
         "a waiver accepts nothing: the finding is gone, or rule or question do not exist",
         "remove the waiver",
     ),
+    "context_brace": Rule(
+        "a context has a brace that is no parameter, which the model reads as it stands",
+        "declare the parameter, or write the text without braces",
+    ),
+    "requires_idle": Rule(
+        "a category requires one that is never flagged, so it is never flagged either",
+        "give the required one a threshold, or take the requirement out",
+    ),
 }
 
 
@@ -104,7 +113,7 @@ class Finding:
 
     Attributes:
         rule: its key in `RULES`.
-        on: id of the question; for a waiver what it says.
+        on: id of the question, category or context; for a waiver what it says.
         message: what was seen, with value and limit.
     """
 
@@ -246,3 +255,40 @@ def _swapped(text: str, spots: Sequence[re.Match[str]], by_fold: Mapping[str, st
         parts += [text[at : spot.start()], word]
         at = spot.end()
     return "".join([*parts, text[at:]])
+
+
+def context_braces(pack: Pack) -> Iterator[Finding]:
+    """Braces of a context that mean nothing."""
+    known = "|".join(re.escape(name) for name in pack.parameters)
+    for context in pack.contexts.values():
+        text = f"{context.before} {context.after}"
+        rest = re.sub(rf"\{{(?:{known})\}}", "", text) if known else text
+        if "{" in rest or "}" in rest:
+            found = re.search(r"[{}].{0,20}", rest, re.DOTALL)
+            shown = "" if found is None else f" near {found.group()!r}"
+            yield Finding("context_brace", context.name, f"a brace is read as text{shown}")
+
+
+def idle_requirements(pack: Pack) -> Iterator[Finding]:
+    """Categories that nothing but a call's own thresholds can flag."""
+    for id in pack.categories:
+        reached, waiting = {id}, list(pack.categories[id].requires)
+        while waiting:
+            required = waiting.pop()
+            if required == id:
+                yield Finding("requires_idle", id, "it requires itself, by way of others")
+                break
+            if required not in reached:
+                reached.add(required)
+                waiting += pack.categories[required].requires
+        for model, constants in pack.fitted.items():
+            without = [
+                name
+                for name in pack.categories[id].requires
+                if constants.categories[name].threshold is None
+            ]
+            if without:
+                yield Finding(
+                    "requires_idle", id, f"{without[0]} has no threshold as fitted on {model}"
+                )
+                break

@@ -8,9 +8,17 @@ import pytest
 
 from spinf_serve.packs.answer import OptionAnswer, PromptAnswer, QuestionAnswer
 from spinf_serve.packs.lint import asked, instructions, lint
-from spinf_serve.packs.lint_rules import RULES, Limits, reordered, skeleton
+from spinf_serve.packs.lint_rules import (
+    RULES,
+    Limits,
+    context_braces,
+    idle_requirements,
+    reordered,
+    skeleton,
+)
 from spinf_serve.packs.loader import read_pack
 from spinf_serve.packs.question import Prompt
+from tests.support.packs import golden, made
 
 HEAD = 'pack: demo/lint\nversion: 1.0.0\ncontexts:\n  default: "{X}\\n"\nscoring:\n  queries:\n'
 TAIL = "categories: {c: {}}\n"
@@ -262,3 +270,23 @@ def test_every_rule_has_a_remedy_and_findings_carry_it():
 
 def test_a_json_file_says_nothing_to_lint():
     assert instructions(b'{"lint": {"waive": 1}}', "pack.json").waivers == ()
+
+
+def golden_with(**changes) -> list[tuple[str, str]]:
+    pack, _ = made(golden(**changes))
+    rules = [*context_braces(pack), *idle_requirements(pack)]
+    return [(finding.rule, finding.on) for finding in rules]
+
+
+def test_a_brace_that_is_no_parameter_is_found():
+    assert golden_with() == []
+    for template in ('To {shop}: "{X}" {sho', "{{{X}}}", 'To {shop }: "{X}"'):
+        assert golden_with(contexts={"email": template}) == [("context_brace", "email")]
+
+
+def test_a_requirement_that_nothing_meets_is_found():
+    assert golden_with(categories__money__requires=["topic"]) == [("requires_idle", "money")]
+    circle = golden_with(
+        categories__anger__requires=["money"], categories__money__requires=["anger"]
+    )
+    assert circle == [("requires_idle", "anger"), ("requires_idle", "money")]

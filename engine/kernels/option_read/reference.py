@@ -15,5 +15,6 @@ def read_options(
     if soft_cap is not None:
         logits = soft_cap * torch.tanh(logits / soft_cap)
     logprobs = logits - torch.logsumexp(logits, -1, keepdim=True)
-    rows = torch.repeat_interleave(torch.arange(len(hidden)), column_start.diff())
+    every = torch.arange(len(hidden), device=hidden.device)
+    rows = torch.repeat_interleave(every, column_start.diff())
     return logprobs[rows, columns]

@@ -1,4 +1,7 @@
-"""What every test runs under: no network but this machine's, no settings from outside, markers."""
+"""What every test runs under: no network but this machine's, no settings from outside, markers.
+
+Triton's kernels run on the card where there is one, else in Triton's interpreter.
+"""
 
 import os
 import socket
@@ -11,6 +14,10 @@ import pytest
 # A slow machine is no fault, and CI must say the same of the same commit every time.
 hypothesis.settings.register_profile("here", deadline=None, derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("here")
+
+# Triton decides at its first import, which transformers' models make too.
+if not Path("/dev/nvidiactl").exists():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 ROOT = Path(__file__).resolve().parent.parent
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")

@@ -1,23 +1,11 @@
-"""These tests run on one thread unless they say otherwise: they share the machine with others.
+"""These tests run on one thread unless they say otherwise: they share the machine with others."""
 
-Triton's kernels run on the card where there is one, else in Triton's interpreter. Triton decides at
-its first import which.
-"""
-
-import os
-import sys
 import warnings
 
 import numpy as np
 import pytest
-import torch
 
 from tests.support.oracles import threads
-
-if not torch.cuda.is_available() and "TRITON_INTERPRET" not in os.environ:
-    if "triton" in sys.modules:
-        raise RuntimeError("triton was imported before the tests could ask for its interpreter")
-    os.environ["TRITON_INTERPRET"] = "1"
 
 
 @pytest.fixture(autouse=True)

@@ -84,8 +84,22 @@ def command_works() -> None:
     expect(json.loads(scored.stdout) == json.loads(asked), "score --server changes the answer")
 
 
+def packs_work(root: Path) -> None:
+    listed = run("packs", "list", "--json")
+    expect(listed.returncode == 0, f"packs list says {listed.stderr!r}")
+    names = {folder.name for folder in (root / "packs" / "spinf").glob("*/") if folder.is_dir()}
+    ids = {pack["id"] for pack in json.loads(listed.stdout)["packs"]}
+    expect(ids == {f"spinf/{name}" for name in names}, f"serves the packs {sorted(ids)}")
+    valid = run("packs", "validate", str(root / "packs" / "spinf"))
+    expect(valid.returncode == 0, f"packs validate says {valid.stdout!r} {valid.stderr!r}")
+    without = run("packs", "lint", "spinf/reviews", "--content", "Good.")
+    one_line = without.stderr.startswith("error: ") and without.stderr.count("\n") == 1
+    expect(without.returncode == 2 and one_line, f"packs lint without torch: {without.stderr!r}")
+
+
 if __name__ == "__main__":
     holds_the_whole_tree(Path(sys.argv[1]))
     light_parts_import()
     command_works()
+    packs_work(Path(sys.argv[1]))
     print("the wheel is whole, and works with its base dependencies alone")

@@ -224,6 +224,10 @@ def product(
 ) -> torch.Tensor:
     """`x @ weight.T * (x_scale * weight_scale) + residual`, summed in float32 -> [N, M].
 
+    On an H200 with Triton 3.6, float8 results with one scale a tensor have the bits of torch's
+    `_scaled_mm` with fast accumulation, while those with scales by row differ from its in the
+    order of the two scalings.
+
     Args:
         x: [N, K] float8_e4m3fn, int8, bfloat16, float16 or float32.
         weight: [M, K] of the same dtype; or int8 under bfloat16 or float16, then widened a tile at

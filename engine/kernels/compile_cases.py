@@ -25,6 +25,12 @@ from spinf_serve.engine.kernels.tiles import (
     read_tile,
     schemes,
 )
+from spinf_serve.engine.kernels.tree_attention.kernel import (
+    FP_FUSION,
+    confine_kernel,
+    tree_kernel,
+)
+from spinf_serve.engine.kernels.tree_attention.tiling import tiling
 
 _HEAD_SCHEMES: tuple[Scheme, ...] = ("16bit", "float32")
 _ELEMENTS: dict[Scheme, tuple[str, str]] = {
@@ -36,6 +42,14 @@ _ELEMENTS: dict[Scheme, tuple[str, str]] = {
 }
 # (heads, key/value heads, head size, v is k) of sliding and full layers.
 _GEOMETRIES = ((16, 8, 256, False), (16, 1, 512, True), (9, 3, 64, False))
+# (heads, key/value heads, head size, windowed, reads kept keys).
+_ATTENTION = (
+    (16, 8, 256, True, False),
+    (16, 8, 256, True, True),
+    (16, 1, 512, False, False),
+    (16, 1, 512, False, True),
+    (9, 3, 64, False, False),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +63,7 @@ class Case:
         constants: parameter -> value, None for a pointer that is not given.
         unaligned: parameters that are no multiple of 16; other pointers and integers are.
         warps, stages: of the launch.
+        fp_fusion: whether the compiler may fuse products and sums on its own.
     """
 
     name: str
@@ -58,6 +73,7 @@ class Case:
     unaligned: Collection[str]
     warps: int
     stages: int
+    fp_fusion: bool = True
 
 
 def cases(capability: Capability) -> list[Case]:
@@ -79,6 +95,9 @@ def cases(capability: Capability) -> list[Case]:
     for scheme in _HEAD_SCHEMES:
         found.append(_read_tile(scheme, read_tile(capability, scheme)))
     found.append(_read_row())
+    for heads, kv_heads, size, windowed, borrows in _ATTENTION:
+        found.append(_tree(capability, heads, kv_heads, size, windowed=windowed, borrows=borrows))
+    found.append(_confine(256))
     return found
 
 
@@ -203,3 +222,38 @@ def _read_row() -> Case:
     types |= {"column_start": "*i64", "rows": "i32", "vocab_tiles": "i32"}
     constants = {"TILE_BLOCK": 2048, "COLUMN_BLOCK": 128}
     return Case("read rows", row_kernel, types, constants, {"rows"}, 4, 3)
+
+
+def _tree(
+    capability: Capability, heads: int, kv_heads: int, size: int, *, windowed: bool, borrows: bool
+) -> Case:
+    tiles = tiling(capability, size)
+    trunk = f"tensordesc<bf16[{tiles.keys}, {size}]>" if tiles.descriptors else "*bf16"
+    types = dict.fromkeys(("q", "k", "v", "out"), "*bf16")
+    types |= dict.fromkeys(("trunk_k", "trunk_v", "kept_k", "kept_v"), trunk)
+    types |= dict.fromkeys(("tiles", "stretches", "queries", "positions", "path_keys"), "*i32")
+    types |= {"factor": "fp32", "window": "i32"}
+    constants = {
+        "HEADS": heads,
+        "KV_HEADS": kv_heads,
+        "SIZE": size,
+        "WIDE": size,
+        "ROWS": tiles.rows,
+        "KEYS": tiles.keys,
+        "PATH_KEYS": tiles.path_keys,
+        "WINDOWED": windowed,
+        "BORROWS": borrows,
+        "DESCRIPTORS": tiles.descriptors,
+    }
+    name = f"tree {heads}+{kv_heads}x{size}{', window' if windowed else ''}"
+    name += ", kept" if borrows else ""
+    unaligned = {"window"}
+    return Case(
+        name, tree_kernel, types, constants, unaligned, tiles.warps, tiles.stages, FP_FUSION
+    )
+
+
+def _confine(size: int) -> Case:
+    types = {"k": "*bf16", "v": "*bf16", "count": "i32"}
+    constants = {"SIZE": size, "WIDE": size, "ROWS": 16}
+    return Case(f"confine {size}", confine_kernel, types, constants, {"count"}, 4, 3, FP_FUSION)

@@ -73,15 +73,19 @@ def named(capability: Capability) -> str:
 
 
 def digest(case: Case) -> str:
-    """Changes when the case, its kernel or a function of the kernel's module changes."""
-    functions = case.kernel.fn.__globals__
-    texts = [case.kernel.src]
-    texts += [
-        functions[name].src
-        for name in sorted(case.kernel.fn.__code__.co_names)
-        if isinstance(functions.get(name), triton.JITFunction)
-    ]
-    shape = (case.types, case.constants, sorted(case.unaligned), case.warps, case.stages)
+    """Changes when the case, its kernel or a function that the kernel calls changes."""
+    functions = [case.kernel]
+    for function in functions:
+        known = function.fn.__globals__
+        called = [known.get(name) for name in sorted(function.fn.__code__.co_names)]
+        functions += [
+            each
+            for each in called
+            if isinstance(each, triton.JITFunction) and each not in functions
+        ]
+    texts = [function.src for function in functions]
+    launch = (case.warps, case.stages, case.fp_fusion)
+    shape = (case.types, case.constants, sorted(case.unaligned), *launch)
     return hashlib.sha256("\n".join([*texts, repr(shape)]).encode()).hexdigest()[:16]
 
 
@@ -100,7 +104,11 @@ def compiled(case: Case, capability: Capability) -> Compiled:
         attrs={(names.index(name),): [["tt.divisibility", 16]] for name in aligned},
     )
     major, minor = capability
-    options = {"num_warps": case.warps, "num_stages": case.stages, "enable_fp_fusion": True}
+    options = {
+        "num_warps": case.warps,
+        "num_stages": case.stages,
+        "enable_fp_fusion": case.fp_fusion,
+    }
     with _assembler_log() as log:
         target = GPUTarget("cuda", 10 * major + minor, 32)
         binary = triton.compile(source, target=target, options=options)

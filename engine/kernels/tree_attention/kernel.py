@@ -37,6 +37,11 @@ _LEAST = tl.constexpr(-float("inf"))
 _TILE_FIELDS = tl.constexpr(TILE_FIELDS)
 _STRETCH_FIELDS = tl.constexpr(STRETCH_FIELDS)
 
+FP_FUSION = False
+"""The compiler fuses no product with a sum on its own. It compiles one fold several times over, with
+the mask and without, and might fuse in one copy what it leaves apart in another; then a row's bits
+would depend on which tiles it shares. What is fused is written as `tl.fma`, and stays fused."""
+
 _ALIGNED = 4
 """Arrays of an upload begin at multiples of this many words: 16 bytes, on which compiled code may
 depend."""
@@ -116,7 +121,14 @@ def confine_nan(k: torch.Tensor, v: torch.Tensor) -> None:
         count = rows * kv_heads
         grid = (triton.cdiv(count, _NAN_ROWS),)
         confine_kernel[grid](
-            k, v, count, size, triton.next_power_of_2(size), _NAN_ROWS, num_warps=4
+            k,
+            v,
+            count,
+            size,
+            triton.next_power_of_2(size),
+            _NAN_ROWS,
+            num_warps=4,
+            enable_fp_fusion=FP_FUSION,
         )
 
 
@@ -194,6 +206,7 @@ def _launch(
         DESCRIPTORS=descriptors,
         num_warps=kind.tiling.warps,
         num_stages=kind.tiling.stages,
+        enable_fp_fusion=FP_FUSION,
     )
 
 

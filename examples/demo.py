@@ -81,20 +81,43 @@ def server() -> Iterator[str]:
     port = free_port()
     command = [sys.executable, "-m", "spinf_serve", "serve", "--port", str(port)]
     with tempfile.TemporaryFile("w+") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+        process: subprocess.Popen[bytes] | None = None
         try:
+            with signals_held():
+                process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
             wait_until_ready(f"http://127.0.0.1:{port}", process)
             yield f"http://127.0.0.1:{port}"
         except RuntimeError as fault:
             log.seek(0)
             sys.exit(f"{log.read().strip()}\nerror: {fault}")
         finally:
-            process.terminate()
-            try:
-                process.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            if process is not None:
+                stop(process)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Ends a process, by force if it does not end in time."""
+    process.terminate()
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def signals_held() -> Iterator[None]:
+    """Has signals that ask for the end act behind the block: a process half started is lost."""
+    held: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {n: signal.signal(n, lambda number, _: held.append(number)) for n in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in held:
+            signal.raise_signal(number)
 
 
 def wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> None:

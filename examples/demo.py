@@ -116,8 +116,8 @@ def signals_held() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for number in held:
-            signal.raise_signal(number)
+        for came in held:
+            signal.raise_signal(came)
 
 
 def wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> None:

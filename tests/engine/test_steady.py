@@ -1,5 +1,6 @@
 """What the processor's maths library is told before torch is imported."""
 
+import os
 import subprocess
 import sys
 
@@ -34,11 +35,18 @@ def test_the_vendor_is_read_from_the_processors_description(tmp_path):
 
 def test_importing_any_part_of_the_engine_asks_first():
     code = (
-        "import sys\n"
+        "import os, pathlib, sys\n"
+        "pathlib.Path.exists = lambda self: True\n"
+        "pathlib.Path.read_text = lambda self: 'vendor_id : GenuineIntel'\n"
         "import spinf_serve.engine.config\n"
-        "assert 'torch' not in sys.modules and 'spinf_serve.engine.steady' in sys.modules\n"
+        "assert 'torch' not in sys.modules\n"
+        "print(os.environ.get('MKL_CBWR'))\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    unset = {name: value for name, value in os.environ.items() if name != VARIABLE}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=unset, check=True, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == MODE
 
 
 def test_the_mode_is_part_of_the_bits_digest_and_not_of_the_models(monkeypatch):

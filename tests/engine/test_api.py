@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -232,6 +233,15 @@ def test_limits_are_refused_with_their_field(work, limits, code, param):
     with pytest.raises(Refused) as refused:
         engine.compile(work)
     assert (refused.value.code, refused.value.param) == (code, param)
+
+
+def test_a_pack_s_question_may_be_longer_than_a_caller_s():
+    engine = engine_of(max_query_tokens=8)
+    long = ask("q", "x" * 9)
+    with pytest.raises(Refused, match="max_query_tokens"):
+        engine.compile(Work("", (long,)))
+    (result,) = engine.run([Work("", (replace(long, any_length=True),))])
+    assert result.answers[0].prompts[0].options[0].logprob < 0
 
 
 def test_a_content_of_the_limit_is_read_and_one_more_token_refused():

@@ -20,6 +20,7 @@ import pytest
 from spinf_serve import __version__, cli, flags
 from spinf_serve.progress import progress
 from spinf_serve.server.config import SETTINGS, Switch
+from tests.support.processes import line_with, start_process
 
 
 @pytest.fixture
@@ -411,22 +412,8 @@ main()
 def opening(root, name: str, *arguments: str, redirect: str = "") -> subprocess.Popen[str]:
     """The command in a fresh process, with an engine that is a stub or does not come to its end."""
     code = OPENING.format(opening=name, arguments=arguments)
-    return subprocess.Popen(
-        ["sh", "-c", f'exec "$0" -c "$1" {redirect}', sys.executable, code],
-        cwd=root,
-        env=os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def heard(process: subprocess.Popen[str], words: str) -> str:
-    assert process.stderr is not None
-    for line in process.stderr:
-        if words in line:
-            return line
-    raise AssertionError(f"{words!r} was not said")
+    shell = f'exec "$0" -c "$1" {redirect}'
+    return start_process(root, ["sh", "-c", shell, sys.executable, code])
 
 
 @pytest.mark.parametrize(
@@ -443,7 +430,7 @@ def test_a_signal_while_the_model_loads_ends_the_process_at_once(
     (tmp_path / "{}").write_text("{}")
     process = opening(root, "slow", *(str(tmp_path / a) if a == "{}" else a for a in arguments))
     try:
-        heard(process, "it loads")
+        line_with(process, "it loads")
         process.send_signal(stop)
         _, err = process.communicate(timeout=10)
     finally:
@@ -458,12 +445,12 @@ def test_a_signal_while_the_model_loads_ends_the_process_at_once(
 def test_a_server_needs_neither_stdin_nor_stdout(root):
     process = opening(root, "stub", "serve", "--port", "0", redirect="<&- >&-")
     try:
-        url = heard(process, "listening on").split("listening on ")[1].split(";")[0]
-        heard(process, "is ready")
+        url = line_with(process, "listening on").split("listening on ")[1].split(";")[0]
+        line_with(process, "is ready")
         local = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with local.open(f"{url}/readyz") as answer:
             assert answer.status == 200
-        assert "200" in heard(process, "GET /readyz")
+        assert "200" in line_with(process, "GET /readyz")
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=20)
     finally:

@@ -1,6 +1,5 @@
 """Running a server: addresses, the end by a signal, set-up problems in one line."""
 
-import os
 import signal
 import socket
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.server.app import bind
+from tests.support.processes import line_with, start_process
 from tests.support.servers import request
 
 
@@ -77,23 +77,7 @@ AUTH = {"Authorization": "Bearer hidden-token"}
 def start(root, opening: str, grace: int = 1) -> subprocess.Popen[str]:
     indented = textwrap.indent(textwrap.dedent(opening), "    ").strip()
     code = SERVER.format(opening=indented, grace=grace)
-    return subprocess.Popen(
-        [sys.executable, "-c", code],
-        cwd=root,
-        env=os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"},
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
-def line_with(process: subprocess.Popen[str], words: str) -> str:
-    """The next line of the log with these words in it."""
-    assert process.stderr is not None
-    for line in process.stderr:
-        if words in line:
-            return line
-    raise AssertionError(f"the server did not say {words!r}")
+    return start_process(root, [sys.executable, "-c", code])
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])

@@ -9,15 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from spinf_serve.packs.errors import Unusable
-from spinf_serve.server.config import (
-    Setting,
-    Switch,
-    Table,
-    Texts,
-    load,
-    settings_of,
-    unknown_variables,
-)
+from spinf_serve.server.config import Setting, Table, load, settings_of, unknown_variables
+from spinf_serve.server.setting_forms import Switch, Texts
 from spinf_serve.streams import complain
 
 ENGINE_PACKAGES = ("torch", "tokenizers", "huggingface_hub")

@@ -9,17 +9,13 @@ from spinf_serve.engine.work import Limits
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.server.config import (
     SETTINGS,
-    Choice,
-    Count,
     ServerConfig,
-    Switch,
-    Texts,
-    Value,
     load,
     settings_of,
     share_cores,
     unknown_variables,
 )
+from spinf_serve.server.setting_forms import Choice, Count, Switch, Texts, Value
 
 
 @pytest.fixture

@@ -91,6 +91,29 @@ class FileCheckpoint:
             out.copy_(target)
 
 
+class CheckpointAround:
+    """A checkpoint that gives another one's tensors in another form, under the same names."""
+
+    def __init__(self, checkpoint: FileCheckpoint) -> None:
+        self._checkpoint = checkpoint
+
+    def names(self) -> frozenset[str]:
+        """Every tensor name in the checkpoint."""
+        return self._checkpoint.names()
+
+    def order(self) -> tuple[str, ...]:
+        """Every tensor name, file by file, in the order in which their bytes lie there."""
+        return self._checkpoint.order()
+
+    def stored(self, name: str) -> StoredTensor:
+        """Where a tensor lies. Raises `Unusable` when the checkpoint lacks it."""
+        return self._checkpoint.stored(name)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a tensor. Raises `Unusable` when the checkpoint lacks it."""
+        return self._checkpoint.shape(name)
+
+
 def check_shape(stored: StoredTensor, name: str, out: torch.Tensor) -> None:
     """Raises `Unusable` unless `out` has the shape of the tensor that is to be read into it."""
     if tuple(out.shape) != stored.entry.shape:

@@ -14,6 +14,7 @@ from typing import Final
 import torch
 
 from spinf_serve.engine.loading.checkpoint import (
+    CheckpointAround,
     FileCheckpoint,
     StoredTensor,
     check_shape,
@@ -51,16 +52,16 @@ class _Scales:
     input: torch.Tensor | None
 
 
-class QuantizedCheckpoint:
+class QuantizedCheckpoint(CheckpointAround):
     """Implements `engine.models.spec.Checkpoint` and `engine.quantization.tensor.QuantizedSource`.
 
-    Made by `quantized_checkpoint`. Holds nothing open; calls may come from several threads.
+    Made by `quantized_checkpoint`; scales are not among its names. Holds nothing open; calls may come from several threads.
     """
 
     def __init__(
         self, checkpoint: FileCheckpoint, stored_as: StoredFormat, scales: Mapping[str, _Scales]
     ) -> None:
-        self._checkpoint = checkpoint
+        super().__init__(checkpoint)
         self._stored_as = stored_as
         self._scales = scales
 
@@ -68,22 +69,6 @@ class QuantizedCheckpoint:
     def stored_as(self) -> StoredFormat:
         """How the linear layers are stored."""
         return self._stored_as
-
-    def names(self) -> frozenset[str]:
-        """Every tensor name in the checkpoint; scales are not among them."""
-        return self._checkpoint.names()
-
-    def order(self) -> tuple[str, ...]:
-        """Every tensor name, file by file, in the order in which their bytes lie there."""
-        return self._checkpoint.order()
-
-    def stored(self, name: str) -> StoredTensor:
-        """Where a tensor lies. Raises `Unusable` when the checkpoint lacks it."""
-        return self._checkpoint.stored(name)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Shape of a tensor. Raises `Unusable` when the checkpoint lacks it."""
-        return self._checkpoint.shape(name)
 
     def read_into(self, name: str, out: torch.Tensor) -> None:
         """Fill `out` (any float dtype, the tensor's shape) with the tensor's values.

@@ -9,8 +9,8 @@ from typing import Final
 import torch
 
 from spinf_serve.engine.loading.checkpoint import (
+    CheckpointAround,
     FileCheckpoint,
-    StoredTensor,
     opened,
     read_values,
 )
@@ -30,7 +30,7 @@ def is_linear(name: str, shape: tuple[int, ...]) -> bool:
     return ".layers." in name and name.endswith("_proj.weight") and len(shape) == 2
 
 
-class QuantizingCheckpoint:
+class QuantizingCheckpoint(CheckpointAround):
     """Implements `engine.models.spec.Checkpoint` and `engine.quantization.tensor.QuantizedSource`.
 
     `read_into` gives the values as they are stored; `read_quantized` rounds the weights of the
@@ -44,25 +44,9 @@ class QuantizingCheckpoint:
         kind: what the weights of linear layers become.
         by_row: one scale a row, not one a tensor. A tensor's needs two readings of the file.
         """
-        self._checkpoint = checkpoint
+        super().__init__(checkpoint)
         self._kind = kind
         self._by_row = by_row
-
-    def names(self) -> frozenset[str]:
-        """Every tensor name in the checkpoint."""
-        return self._checkpoint.names()
-
-    def order(self) -> tuple[str, ...]:
-        """Every tensor name, file by file, in the order in which their bytes lie there."""
-        return self._checkpoint.order()
-
-    def stored(self, name: str) -> StoredTensor:
-        """Where a tensor lies. Raises `Unusable` when the checkpoint lacks it."""
-        return self._checkpoint.stored(name)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Shape of a tensor. Raises `Unusable` when the checkpoint lacks it."""
-        return self._checkpoint.shape(name)
 
     def read_into(self, name: str, out: torch.Tensor) -> None:
         """Fill `out` as the checkpoint in 16 or 32 bits does, unrounded."""

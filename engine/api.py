@@ -7,14 +7,13 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
 
 from spinf_serve.engine.config import EngineConfig
-from spinf_serve.engine.fingerprint import Fingerprint, cpu_fingerprint
+from spinf_serve.engine.fingerprint import Fingerprint
 from spinf_serve.engine.models.served import ServedModel
 from spinf_serve.engine.scoring.job import FloorRead, Job, answer, compile_job, floor_read
 from spinf_serve.engine.scoring.question_set import Compiler, LruCache, PromptKey
@@ -310,35 +309,7 @@ def open_engine(
     Raises:
         Unusable: the model cannot be found, read or run; one line with the remedy.
     """
-    # torch is loaded here and not with the module: the server imports this file at once.
-    import torch
+    # torch is loaded there and not with this module: the server imports this file at once.
+    from spinf_serve.engine.opening import opened_engine
 
-    from spinf_serve.engine.forward import ModelForward
-    from spinf_serve.engine.kernels.cpu import CpuOps
-    from spinf_serve.engine.loading.open import open_checkpoint
-    from spinf_serve.engine.loading.progress import ReportingCheckpoint
-    from spinf_serve.engine.models.registry import build
-
-    if config.threads is not None:
-        torch.set_num_threads(config.threads)
-    tell = say or logger.info
-    tell(f"opening model {config.model}")
-    opened = open_checkpoint(config.model, offline=config.offline, say=tell)
-    with ThreadPoolExecutor(1) as beside:
-        # Reading and hashing the file take about as long; hashing needs no interpreter lock.
-        digest = beside.submit(opened.digest)
-        tell(f"reading weights of {opened.served.id} as {config.dtype}")
-        ops = CpuOps(getattr(torch, config.dtype))
-        model = build(opened.spec, ReportingCheckpoint(opened.checkpoint, tell), ops)
-        fingerprint = cpu_fingerprint(
-            digest.result(), config.dtype, torch.backends.cpu.get_cpu_capability()
-        )
-    return Engine(
-        served=opened.served,
-        tokenizer=opened.tokenizer,
-        forward=ModelForward(model, ops),
-        fingerprint=fingerprint,
-        config=config,
-        limits=limits,
-        context_tokens=opened.spec.context,
-    )
+    return opened_engine(config, limits, say or logger.info)

@@ -36,7 +36,12 @@ ARROWS: Mapping[str, tuple[str, ...]] = {
     "engine.text": _VOCABULARY,
     "engine.tree": _VOCABULARY,
     "engine.kernels": ("engine.tree", *_VOCABULARY),
-    "engine.models": ("engine.kernels", "engine.tree", *_VOCABULARY),
+    "engine.models": (
+        "engine.kernels",
+        "engine.quantization",
+        "engine.tree",
+        *_VOCABULARY,
+    ),
     "engine.quantization": _VOCABULARY,
     "engine.loading": (
         "engine.models",

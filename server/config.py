@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from spinf_serve.engine.config import EngineConfig
+from spinf_serve.engine.config import CPU_TOKEN_BUDGET, GPU_TOKEN_BUDGET, EngineConfig
 from spinf_serve.engine.work import Limits
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.server.setting_forms import Choice, Count, Switch, Text, Texts, Token, Value
@@ -104,15 +104,30 @@ SETTINGS: tuple[Setting, ...] = (
         "engine",
         Text("MODEL"),
         "`embedded`, a served model's id or alias, `owner/name@revision` on the hub, a folder with "
-        "config.json and safetensors, or a .gguf file",
+        "config.json and safetensors, or a .gguf file; auto: spinf/gemma-4-12b-fp8 on a card that "
+        "computes in fp8 and has 24 GB, else `embedded`",
         positional=True,
+    ),
+    Setting(
+        "device",
+        "engine",
+        Choice(("auto", "cpu", "cuda")),
+        "what computes; auto: the NVIDIA card where there is a usable one, else the CPU",
+    ),
+    Setting(
+        "quant",
+        "engine",
+        Choice(("auto", "fp8", "int8", "bf16")),
+        "what the weights of linear layers are kept in on a card; auto: as the checkpoint stores "
+        "them, else fp8 or int8, whichever the card computes in",
     ),
     Setting("dtype", "engine", Choice(("float32", "bfloat16")), "compute dtype on the CPU"),
     Setting(
         "token_budget",
         "engine",
         Count(128),
-        "tokens read in one pass; work memory grows with it, scores do not depend on it",
+        "tokens read in one pass; work memory grows with it, scores do not depend on it; not set: "
+        f"the model's own on a card, else {GPU_TOKEN_BUDGET} there, {CPU_TOKEN_BUDGET} on the CPU",
     ),
     Setting("threads", "engine", Count(1), "threads of the forward pass; not set: torch's choice"),
     Setting("offline", "engine", Switch(), "never ask the hub; use what its cache holds"),
@@ -237,8 +252,9 @@ def load(
             if value is None:
                 raise Unusable(_refusal(setting, setting.flag, list(given)))
             values[setting.name] = value
+    left_open = frozenset(setting.name for setting in settings_of("limits")) - values.keys()
     return ServerConfig(
-        engine=EngineConfig(**_part(values, "engine")),
+        engine=EngineConfig(**_part(values, "engine"), open_limits=left_open),
         limits=Limits(**_part(values, "limits")),
         **_part(values, "server"),
     )

@@ -129,7 +129,7 @@ class Choice:
     @property
     def accepted(self) -> str:
         """What the setting takes, in words."""
-        return " or ".join(self.words)
+        return " or ".join(filter(None, (", ".join(self.words[:-1]), self.words[-1])))
 
     def from_text(self, text: str) -> Value | None:
         """The value of a flag or variable, None when it is not acceptable."""

@@ -1,10 +1,19 @@
-"""Digests of a checkpoint's bytes. hashlib frees the interpreter lock, so a thread can make them."""
+"""Digests of a checkpoint's bytes. hashlib frees the interpreter lock, so threads can make them.
+
+One file is one stream, at what a core hashes: 1 to 2 GB a second with the processor's instructions
+for it, a quarter of that without. The files of a folder are hashed side by side.
+"""
 
 import hashlib
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Final
 
 from spinf_serve.packs.errors import Unusable
+
+# Files hashed at a time: more would only have a disk jump between them.
+_BESIDE: Final = 8
 
 
 def file_digest(path: Path) -> str:
@@ -21,5 +30,8 @@ def folder_digest(paths: Iterable[Path]) -> str:
 
     Where the folder lies does not matter. Raises `Unusable` when a file cannot be read.
     """
-    lines = sorted(f"{path.name} {file_digest(path)}\n" for path in paths)
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+    files = tuple(paths)
+    with ThreadPoolExecutor(_BESIDE, "digest") as beside:
+        digests = beside.map(file_digest, files)
+        lines = [f"{path.name} {digest}\n" for path, digest in zip(files, digests, strict=True)]
+    return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()

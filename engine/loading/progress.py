@@ -7,6 +7,7 @@ from typing import Final, Protocol
 import torch
 
 from spinf_serve.engine.loading.checkpoint import StoredTensor
+from spinf_serve.engine.quantization.tensor import QuantizedSource, QuantizedTensor
 
 # Until the first line, and between lines.
 _SECONDS: Final = 2.0
@@ -62,7 +63,10 @@ class Progress:
 
 
 class ReportingCheckpoint:
-    """A `engine.models.spec.Checkpoint` that says how far its reading is."""
+    """Implements `engine.models.spec.Checkpoint` and `engine.quantization.tensor.QuantizedSource`.
+
+    Gives what the checkpoint inside gives, and says how far its reading is.
+    """
 
     def __init__(self, checkpoint: Listed, say: Callable[[str], None]) -> None:
         self._checkpoint = checkpoint
@@ -80,6 +84,15 @@ class ReportingCheckpoint:
         """Fill `out` with the tensor's values, and say how far reading is now and then."""
         self._checkpoint.read_into(name, out)
         self._progress.done(self._checkpoint.stored(name))
+
+    def read_quantized(self, name: str) -> QuantizedTensor | None:
+        """A weight's codes and scales where the checkpoint gives them, else None."""
+        if not isinstance(self._checkpoint, QuantizedSource):
+            return None
+        found = self._checkpoint.read_quantized(name)
+        if found is not None:
+            self._progress.done(self._checkpoint.stored(name))
+        return found
 
 
 def _shown(size: int) -> str:

@@ -70,6 +70,30 @@ class QuantizedCheckpoint(CheckpointAround):
         """How the linear layers are stored."""
         return self._stored_as
 
+    @property
+    def files(self) -> FileCheckpoint:
+        """Where the tensors lie; of a weight in 8 bits, its codes."""
+        return self._checkpoint
+
+    def is_coded(self, name: str) -> bool:
+        """Whether a tensor is a weight in 8 bits."""
+        return name in self._scales
+
+    def with_scales(self, name: str, codes: torch.Tensor) -> QuantizedTensor:
+        """The weight of which somebody else has read the codes, on their device.
+
+        Args:
+            name: of a weight in 8 bits.
+            codes: [M, K] uint8, the bytes of the file.
+
+        Raises `Unusable` naming file and tensor for NaN among the codes.
+        """
+        scales = self._scales[name]
+        values = codes.view(_CODES[self._stored_as.kind][1])
+        self._refuse_nan(self.stored(name), values)
+        inputs = None if scales.input is None else scales.input.to(codes.device)
+        return QuantizedTensor(values, scales.weight.to(codes.device), inputs)
+
     def read_into(self, name: str, out: torch.Tensor) -> None:
         """Fill `out` (any float dtype, the tensor's shape) with the tensor's values.
 
@@ -117,7 +141,10 @@ class QuantizedCheckpoint(CheckpointAround):
     ) -> None:
         """Fill the contiguous `out` with codes from code `first` on; NaN among them is refused."""
         read_bytes(file, stored.entry, first, out.view(torch.uint8).view(-1))
-        if self._stored_as.kind == "fp8" and fp8.holds_nan(out):
+        self._refuse_nan(stored, out)
+
+    def _refuse_nan(self, stored: StoredTensor, codes: torch.Tensor) -> None:
+        if self._stored_as.kind == "fp8" and fp8.holds_nan(codes):
             raise Unusable(f"{stored.path}: the tensor {stored.entry.name} holds NaN")
 
 

@@ -7,7 +7,16 @@ import torch
 
 from spinf_serve.engine.kernels.elementwise import cpu as elementwise
 from spinf_serve.engine.kernels.linear.cpu import linear
-from spinf_serve.engine.kernels.ops import Layout
+from spinf_serve.engine.kernels.ops import (
+    Activation,
+    HeadNorms,
+    LayerShape,
+    Layout,
+    Linear,
+    Norm,
+    Rows,
+    WeightScheme,
+)
 from spinf_serve.engine.kernels.option_read.cpu import read_options
 from spinf_serve.engine.kernels.tree_attention.cpu import attention
 from spinf_serve.engine.kernels.tree_attention.layout import (
@@ -25,6 +34,9 @@ class CpuOps:
     Weights and activations are in `dtype`; every product and reduction is float32.
     """
 
+    scheme = WeightScheme()
+    gate_block = 0
+
     def __init__(self, dtype: torch.dtype) -> None:
         if dtype not in (torch.float32, torch.bfloat16):
             raise AssertionError(f"the CPU backend computes float32 or bfloat16, not {dtype}")
@@ -32,21 +44,21 @@ class CpuOps:
         self.device = torch.device("cpu")
         self._kept: dict[int, Kept] = {}
 
-    def layout(self, plan: Pass, kv_heads: Sequence[tuple[int, int]]) -> Layout:
+    def layout(self, plan: Pass, layers: Sequence[LayerShape]) -> Layout:
         """Indexes and buffers for one pass."""
         kept = {}
         for number, part in enumerate(plan.slices):
             if part.keep and part.key not in self._kept:
-                self._kept[part.key] = self._room(part, kv_heads)
+                self._kept[part.key] = self._room(part, layers)
             if part.key in self._kept:
                 kept[number] = self._kept[part.key]
             elif part.trunk_rows < part.trunk_len:
                 raise AssertionError(f"trunk rows of tree {part.key} were not kept")
         return lay_out(plan, kept)
 
-    def _room(self, part: TreeSlice, kv_heads: Sequence[tuple[int, int]]) -> Kept:
+    def _room(self, part: TreeSlice, layers: Sequence[LayerShape]) -> Kept:
         tokens = -(-part.trunk_len // TRUNK_BLOCK) * TRUNK_BLOCK
-        shapes = [(heads, tokens, padded_head(size)) for heads, size in kv_heads]
+        shapes = [(layer.kv_heads, tokens, padded_head(layer.head_dim)) for layer in layers]
         keys, values = (
             tuple(torch.zeros(shape, dtype=self.dtype) for shape in shapes) for _ in range(2)
         )
@@ -56,27 +68,100 @@ class CpuOps:
         """Forget the keys and values kept for a tree."""
         self._kept.pop(key, None)
 
-    def linear(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        """`x @ weight.T`."""
-        return linear(x, weight)
+    def embed(self, table: torch.Tensor, tokens: torch.Tensor, scale: float) -> torch.Tensor:
+        """`table[tokens] * scale`."""
+        x = table[tokens]
+        return x if scale == 1 else x.mul_(scale)
+
+    def norm(self, x: torch.Tensor, norm: Norm, into: Linear | None) -> Rows:
+        """Root-mean-square norm."""
+        return Rows(self.rms_norm(x, norm.weight, norm.eps, cast_first=norm.cast_first))
+
+    def add_norm(
+        self,
+        x: torch.Tensor,
+        y: torch.Tensor,
+        *,
+        branch_norm: Norm | None,
+        scalar: torch.Tensor | None,
+        norm: Norm,
+        into: Linear | None,
+    ) -> tuple[torch.Tensor, Rows]:
+        """`(x + branch_norm(y)) * scalar` in place of x, and its norm."""
+        x += y if branch_norm is None else self.norm(y, branch_norm, None).values
+        if scalar is not None:
+            x *= scalar
+        return x, self.norm(x, norm, into)
+
+    def linear(self, x: Rows, weight: Linear) -> torch.Tensor:
+        """`x @ weight.T + bias`."""
+        out = linear(x.values, weight.values)
+        return out if weight.bias is None else out + weight.bias
+
+    def gated_linear(self, x: Rows, weight: Linear, activation: Activation, into: Linear) -> Rows:
+        """`activation(gate) * up`."""
+        gate = elementwise.silu_gate if activation == "silu" else elementwise.gelu_tanh_gate
+        return Rows(gate(self.linear(x, weight)))
+
+    def heads(
+        self,
+        qkv: torch.Tensor,
+        norms: HeadNorms,
+        rotary: tuple[torch.Tensor, torch.Tensor],
+        shape: LayerShape,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Heads of a fused projection, normed and rotated."""
+        split = qkv.view(len(qkv), qkv.shape[1] // shape.head_dim, shape.head_dim)
+        # Where keys are values, the last heads are both.
+        q, k = split[:, : shape.heads], split[:, shape.heads : shape.heads + shape.kv_heads]
+        v = split[:, split.shape[1] - shape.kv_heads :]
+        if norms.q is not None and norms.k is not None:
+            q = self.rms_norm(q, norms.q, norms.eps, cast_first=False)
+            k = self.rms_norm(k, norms.k, norms.eps, cast_first=False)
+        if norms.values:
+            v = self.rms_norm(v, None, norms.eps, cast_first=False)
+        return self.rotate(q, *rotary), self.rotate(k, *rotary), v
+
+    def attend(
+        self,
+        layout: Layout,
+        layer: int,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        *,
+        scale: float,
+        window: int | None,
+        reads_only: bool,
+        into: Linear,
+    ) -> Rows:
+        """Tree attention."""
+        out = self.attention(
+            layout, layer, q, k, v, scale=scale, window=window, reads_only=reads_only
+        )
+        return Rows(out)
+
+    def read_options(
+        self,
+        hidden: torch.Tensor,
+        head: torch.Tensor,
+        column_start: torch.Tensor,
+        columns: torch.Tensor,
+        *,
+        soft_cap: float | None,
+    ) -> torch.Tensor:
+        """Log-probabilities of the wanted columns."""
+        return read_options(hidden, head, column_start, columns, soft_cap)
 
     def rms_norm(
         self, x: torch.Tensor, weight: torch.Tensor | None, eps: float, *, cast_first: bool
     ) -> torch.Tensor:
-        """Root-mean-square norm over the last axis."""
+        """Root-mean-square norm over the last axis; weight None means ones."""
         return elementwise.rms_norm(x, weight, eps, cast_first=cast_first)
 
     def rotate(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-        """Rotary embedding."""
+        """Rotary embedding of the pairs (i, i + D/2); x [N, heads, D], cos and sin [N, D/2]."""
         return elementwise.rotate(x, cos, sin)
-
-    def silu_gate(self, gate_up: torch.Tensor) -> torch.Tensor:
-        """`silu(gate) * up`."""
-        return elementwise.silu_gate(gate_up)
-
-    def gelu_tanh_gate(self, gate_up: torch.Tensor) -> torch.Tensor:
-        """`gelu_tanh(gate) * up`."""
-        return elementwise.gelu_tanh_gate(gate_up)
 
     def attention(
         self,
@@ -90,18 +175,6 @@ class CpuOps:
         window: int | None,
         reads_only: bool = False,
     ) -> torch.Tensor:
-        """Tree attention."""
+        """Tree attention, [N, H D] in the model's dtype."""
         own = cast(CpuLayout, layout)
         return attention(own, layer, q, k, v, scale=scale, window=window, reads_only=reads_only)
-
-    def read_options(
-        self,
-        hidden: torch.Tensor,
-        head: torch.Tensor,
-        column_start: torch.Tensor,
-        columns: torch.Tensor,
-        *,
-        soft_cap: float | None,
-    ) -> torch.Tensor:
-        """Log-probabilities of the wanted columns."""
-        return read_options(hidden, head, column_start, columns, soft_cap)

@@ -3,20 +3,19 @@
 What a family does in its own way is a `Family`; sizes are a `ModelSpec`. Knows no device.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 
-from spinf_serve.engine.kernels.ops import Layout, Ops
+from spinf_serve.engine.kernels.ops import Activation, HeadNorms, Layout, Linear, Norm, Ops
 from spinf_serve.engine.models.layers import (
     AttentionWeights,
     MlpWeights,
-    Reader,
     attend,
     check_heads,
     gated_mlp,
-    keep_reads,
+    layer_shape,
     read_attention,
     read_head,
     read_mlp,
@@ -24,6 +23,7 @@ from spinf_serve.engine.models.layers import (
 )
 from spinf_serve.engine.models.rope import RopeTables
 from spinf_serve.engine.models.spec import Checkpoint, ModelSpec
+from spinf_serve.engine.models.weights import Reader
 from spinf_serve.engine.tree.plan import Pass
 
 
@@ -43,7 +43,7 @@ class Family:
         mlp_biases: whether a spec may ask for biases in the MLP.
     """
 
-    activation: Literal["silu", "gelu_tanh"]
+    activation: Activation
     cast_first: bool = False
     norm_offset: float = 0.0
     branch_norms: bool = False
@@ -60,10 +60,10 @@ class _Layer:
 
     attention: AttentionWeights
     mlp: MlpWeights
-    input_norm: torch.Tensor
-    attended_norm: torch.Tensor | None
-    mlp_norm: torch.Tensor
-    output_norm: torch.Tensor | None
+    input_norm: Norm
+    attended_norm: Norm | None
+    mlp_norm: Norm
+    output_norm: Norm | None
     scalar: torch.Tensor | None
 
 
@@ -76,47 +76,68 @@ class Decoder:
         self.spec = spec
         self.ops = ops
         self._family = family
-        self._gate = ops.silu_gate if family.activation == "silu" else ops.gelu_tanh_gate
         reader = Reader(checkpoint, ops)
         self._embedding = reader.tensor("model.embed_tokens.weight", spec.vocab, spec.hidden)
         self._layers = [_read_layer(reader, family, spec, i) for i in range(len(spec.layers))]
-        self._norm = _read_norm(reader, family, "model.norm.weight", spec.hidden)
+        self._norm = _read_norm(reader, family, spec, "model.norm.weight")
         self._head = read_head(reader, spec, self._embedding)
         reader.finish()
         self._ropes = RopeTables(spec.layers, ops.device)
-        self._embedding_scale = embedding_scale(spec.hidden, ops.dtype)
+        self._shapes = [layer_shape(spec, i) for i in range(len(spec.layers))]
+        self._embedding_scale = (
+            embedding_scale(spec.hidden, ops.dtype) if family.embedding_scaled else 1.0
+        )
+
+    def linears(self) -> Iterator[tuple[str, Linear]]:
+        """Every linear layer inside the decoder, layer by layer, by what it does."""
+        for layer in self._layers:
+            yield "qkv", layer.attention.qkv
+            yield "out", layer.attention.out
+            yield "gate_up", layer.mlp.gate_up
+            yield "down", layer.mlp.down
 
     def layout(self, plan: Pass) -> Layout:
         """A pass made ready for `forward`."""
-        return self.ops.layout(plan, [(x.kv_heads, x.head_dim) for x in self.spec.layers])
+        return self.ops.layout(plan, self._shapes)
 
     def forward(self, layout: Layout) -> torch.Tensor:
         """Hidden states of the read rows after the final norm, [R, C]."""
+        ops, layers = self.ops, self._layers
         ropes = self._ropes.rows(layout.positions, layout.longest)
-        x = self._embedding[layout.tokens]
-        if self._family.embedding_scaled:
-            x *= self._embedding_scale
-        last = len(self._layers) - 1
-        for index, layer in enumerate(self._layers):
+        x = ops.embed(self._embedding, layout.tokens, self._embedding_scale)
+        rows = ops.norm(x, layers[0].input_norm, layers[0].attention.qkv)
+        for index, layer in enumerate(layers):
+            following = layers[index + 1] if index + 1 < len(layers) else None
             attended = attend(
-                self.ops,
+                ops,
                 layout,
                 index,
-                self._normed(x, layer.input_norm),
+                rows,
                 layer.attention,
                 self.spec,
                 ropes[index],
-                norm_values=self._family.value_norms,
-                reads_only=index == last,
+                reads_only=following is None,
             )
-            if index == last:
-                x = keep_reads(layout, x)
-            x += self._branch(attended, layer.attended_norm)
-            inner = gated_mlp(self.ops, self._normed(x, layer.mlp_norm), layer.mlp, self._gate)
-            x += self._branch(inner, layer.output_norm)
-            if layer.scalar is not None:
-                x *= layer.scalar
-        return self._normed(x, self._norm)
+            if following is None:
+                # Of the last layer nobody wants more than the read rows.
+                x = x.index_select(0, layout.read_rows)
+            x, rows = ops.add_norm(
+                x,
+                attended,
+                branch_norm=layer.attended_norm,
+                scalar=None,
+                norm=layer.mlp_norm,
+                into=layer.mlp.gate_up,
+            )
+            x, rows = ops.add_norm(
+                x,
+                gated_mlp(ops, rows, layer.mlp, self._family.activation),
+                branch_norm=layer.output_norm,
+                scalar=layer.scalar,
+                norm=self._norm if following is None else following.input_norm,
+                into=None if following is None else following.attention.qkv,
+            )
+        return rows.values
 
     def read(
         self, hidden: torch.Tensor, column_start: torch.Tensor, columns: torch.Tensor
@@ -124,14 +145,6 @@ class Decoder:
         """Log-probabilities of the wanted columns, [columns] float32, from hidden [R, C]."""
         cap = self.spec.logit_soft_cap
         return self.ops.read_options(hidden, self._head, column_start, columns, soft_cap=cap)
-
-    def _normed(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        cast_first = self._family.cast_first
-        return self.ops.rms_norm(x, weight, self.spec.norm_eps, cast_first=cast_first)
-
-    def _branch(self, x: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
-        """What a branch adds to the residual."""
-        return x if weight is None else self._normed(x, weight)
 
 
 def embedding_scale(hidden: int, dtype: torch.dtype) -> float:
@@ -142,20 +155,19 @@ def embedding_scale(hidden: int, dtype: torch.dtype) -> float:
 def _read_layer(reader: Reader, family: Family, spec: ModelSpec, index: int) -> _Layer:
     name, layer = f"model.layers.{index}", spec.layers[index]
 
-    def norm(place: str, size: int = spec.hidden) -> torch.Tensor:
-        return _read_norm(reader, family, f"{name}.{place}.weight", size)
+    def norm(place: str) -> Norm:
+        return _read_norm(reader, family, spec, f"{name}.{place}.weight")
 
+    def of_heads(place: str) -> torch.Tensor | None:
+        if not family.head_norms:
+            return None
+        return _read_factors(reader, family, f"{name}.self_attn.{place}.weight", layer.head_dim)
+
+    norms = HeadNorms(of_heads("q_norm"), of_heads("k_norm"), family.value_norms, spec.norm_eps)
     # Where branches have norms of their own, the name that the MLP's norm has elsewhere is theirs.
     branch, mlp = family.branch_norms, "pre_feedforward_layernorm"
     return _Layer(
-        attention=read_attention(
-            reader,
-            f"{name}.self_attn",
-            spec,
-            layer,
-            q_norm=norm("self_attn.q_norm", layer.head_dim) if family.head_norms else None,
-            k_norm=norm("self_attn.k_norm", layer.head_dim) if family.head_norms else None,
-        ),
+        attention=read_attention(reader, f"{name}.self_attn", spec, layer, norms),
         mlp=read_mlp(reader, f"{name}.mlp", spec),
         input_norm=norm("input_layernorm"),
         attended_norm=norm("post_attention_layernorm") if branch else None,
@@ -165,7 +177,12 @@ def _read_layer(reader: Reader, family: Family, spec: ModelSpec, index: int) -> 
     )
 
 
-def _read_norm(reader: Reader, family: Family, name: str, size: int) -> torch.Tensor:
+def _read_norm(reader: Reader, family: Family, spec: ModelSpec, name: str) -> Norm:
+    factors = _read_factors(reader, family, name, spec.hidden)
+    return Norm(factors, spec.norm_eps, family.cast_first)
+
+
+def _read_factors(reader: Reader, family: Family, name: str, size: int) -> torch.Tensor:
     """Factors of a norm, [size]: as stored where they multiply in the model's dtype, else float32."""
     stored = reader.tensor(name, size)
     return stored if family.cast_first else stored.float() + family.norm_offset

@@ -1,15 +1,24 @@
-"""Parts that families share: weights read straight into fused buffers, attention, gated MLP.
+"""Parts that families share: attention and gated MLP, their weights, checks of a spec.
 
 Written over `Ops`, so it knows no device.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 
-from spinf_serve.engine.kernels.ops import Layout, Ops
-from spinf_serve.engine.models.spec import Checkpoint, LayerSpec, ModelSpec
+from spinf_serve.engine.kernels.ops import (
+    Activation,
+    HeadNorms,
+    LayerShape,
+    Layout,
+    Linear,
+    Ops,
+    Rows,
+)
+from spinf_serve.engine.models.spec import LayerSpec, ModelSpec
+from spinf_serve.engine.models.weights import Reader
 from spinf_serve.packs.errors import Unusable
 
 RotaryRows = tuple[torch.Tensor, torch.Tensor]
@@ -22,110 +31,49 @@ class AttentionWeights:
     Attributes:
         qkv: [(H + 2 G) D, C]; [(H + G) D, C] in a layer whose keys are its values.
         out: [C, H D].
-        qkv_bias, out_bias: biases of these, or None.
-        q_norm, k_norm: [D] float32 factors of the per-head norms before the rotation, or None.
+        norms: of the heads.
     """
 
-    qkv: torch.Tensor
-    out: torch.Tensor
-    qkv_bias: torch.Tensor | None
-    out_bias: torch.Tensor | None
-    q_norm: torch.Tensor | None
-    k_norm: torch.Tensor | None
+    qkv: Linear
+    out: Linear
+    norms: HeadNorms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MlpWeights:
-    """Gated MLP of one layer; gate rows, then up rows, in one matrix.
+    """Gated MLP of one layer.
 
     Attributes:
-        gate_up: [2 I, C].
+        gate_up: [2 I, C], as the backend's `gate_block` says.
         down: [C, I].
-        gate_up_bias, down_bias: biases of these, or None.
     """
 
-    gate_up: torch.Tensor
-    down: torch.Tensor
-    gate_up_bias: torch.Tensor | None
-    down_bias: torch.Tensor | None
-
-
-class Reader:
-    """Reads a checkpoint's tensors to where a model keeps them, and knows what was not read."""
-
-    def __init__(self, checkpoint: Checkpoint, ops: Ops) -> None:
-        self._checkpoint = checkpoint
-        self._dtype = ops.dtype
-        self._device = ops.device
-        self._left = set(checkpoint.names())
-
-    def tensor(self, name: str, *shape: int) -> torch.Tensor:
-        """One tensor, in the model's dtype."""
-        return self.stacked({name: shape[0]}, *shape[1:])
-
-    def stacked(self, rows: dict[str, int], *columns: int) -> torch.Tensor:
-        """Several tensors of equal columns under one another; `rows` of each, by name."""
-        shape = (sum(rows.values()), *columns)
-        out = torch.empty(shape, dtype=self._dtype, device=self._device)
-        start = 0
-        for name, count in rows.items():
-            self._checkpoint.read_into(name, out[start : start + count])
-            self._left.discard(name)
-            start += count
-        return out
-
-    def skip(self, *names: str) -> None:
-        """Tensors that are known and not needed."""
-        self._left.difference_update(names)
-
-    def finish(self) -> None:
-        """Raises `Unusable` when the checkpoint holds a tensor that the model would ignore."""
-        if self._left:
-            some = ", ".join(sorted(self._left)[:5])
-            raise Unusable(
-                f"the checkpoint holds {len(self._left)} tensors that this model family does not"
-                f" use, among them {some}: it is another kind of model than its config says"
-            )
+    gate_up: Linear
+    down: Linear
 
 
 def read_attention(
-    reader: Reader,
-    prefix: str,
-    spec: ModelSpec,
-    layer: LayerSpec,
-    *,
-    q_norm: torch.Tensor | None = None,
-    k_norm: torch.Tensor | None = None,
+    reader: Reader, prefix: str, spec: ModelSpec, layer: LayerSpec, norms: HeadNorms
 ) -> AttentionWeights:
-    """`{prefix}.q_proj` and its like, with the norms of q and k that the family has read."""
+    """`{prefix}.q_proj` and its like, with the norms of heads that the family has read."""
     q_rows, kv_rows = spec.heads * layer.head_dim, layer.kv_heads * layer.head_dim
-    rows = {"q_proj": q_rows, "k_proj": kv_rows}
+    rows = {f"{prefix}.q_proj": q_rows, f"{prefix}.k_proj": kv_rows}
     if not layer.k_is_v:
-        rows["v_proj"] = kv_rows
+        rows[f"{prefix}.v_proj"] = kv_rows
     return AttentionWeights(
-        qkv=reader.stacked({f"{prefix}.{n}.weight": r for n, r in rows.items()}, spec.hidden),
-        out=reader.tensor(f"{prefix}.o_proj.weight", spec.hidden, q_rows),
-        qkv_bias=reader.stacked({f"{prefix}.{n}.bias": r for n, r in rows.items()})
-        if spec.attention_bias
-        else None,
-        out_bias=reader.tensor(f"{prefix}.o_proj.bias", spec.hidden)
-        if spec.attention_bias
-        else None,
-        q_norm=q_norm,
-        k_norm=k_norm,
+        qkv=reader.linear(rows, spec.hidden, biased=spec.attention_bias),
+        out=reader.linear({f"{prefix}.o_proj": spec.hidden}, q_rows, biased=spec.attention_bias),
+        norms=norms,
     )
 
 
 def read_mlp(reader: Reader, prefix: str, spec: ModelSpec) -> MlpWeights:
     """`{prefix}.gate_proj` and its like."""
-    rows = {"gate_proj": spec.intermediate, "up_proj": spec.intermediate}
+    size, biased = spec.intermediate, spec.mlp_bias
+    gate, up = f"{prefix}.gate_proj", f"{prefix}.up_proj"
     return MlpWeights(
-        gate_up=reader.stacked({f"{prefix}.{n}.weight": r for n, r in rows.items()}, spec.hidden),
-        down=reader.tensor(f"{prefix}.down_proj.weight", spec.hidden, spec.intermediate),
-        gate_up_bias=reader.stacked({f"{prefix}.{n}.bias": r for n, r in rows.items()})
-        if spec.mlp_bias
-        else None,
-        down_bias=reader.tensor(f"{prefix}.down_proj.bias", spec.hidden) if spec.mlp_bias else None,
+        gate_up=reader.gate_up(gate, up, size, spec.hidden, biased=biased),
+        down=reader.linear({f"{prefix}.down_proj": spec.hidden}, size, biased=biased),
     )
 
 
@@ -137,44 +85,33 @@ def read_head(reader: Reader, spec: ModelSpec, embedding: torch.Tensor) -> torch
     return reader.tensor("lm_head.weight", spec.vocab, spec.hidden)
 
 
-def affine(
-    ops: Ops, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
-) -> torch.Tensor:
-    """Linear layer; x [N, K] -> [N, M]."""
-    out = ops.linear(x, weight)
-    return out if bias is None else out + bias
-
-
 def attend(
     ops: Ops,
     layout: Layout,
     index: int,
-    x: torch.Tensor,
+    x: Rows,
     weights: AttentionWeights,
     spec: ModelSpec,
     rotary: RotaryRows,
     *,
-    norm_values: bool,
     reads_only: bool,
 ) -> torch.Tensor:
     """Attention block of layer `index`, output projection included.
 
-    x is [N, C]; the result is [N, C], or [R, C] of the read rows with `reads_only`. `norm_values`
-    norms v head by head, without weight.
+    x is [N, C]; the result is [N, C], or [R, C] of the read rows with `reads_only`.
     """
-    layer = spec.layers[index]
-    q, k, v = _project(ops, layout, x, weights, spec, layer, reads_only=reads_only)
-    if weights.q_norm is not None and weights.k_norm is not None:
-        q = ops.rms_norm(q, weights.q_norm, spec.norm_eps, cast_first=False)
-        k = ops.rms_norm(k, weights.k_norm, spec.norm_eps, cast_first=False)
-    if norm_values:
-        v = ops.rms_norm(v, None, spec.norm_eps, cast_first=False)
-    cos, sin = rotary
-    k = ops.rotate(k, cos, sin)
+    layer, shape = spec.layers[index], layer_shape(spec, index)
     if reads_only:
-        cos, sin = keep_reads(layout, cos), keep_reads(layout, sin)
-    q = ops.rotate(q, cos, sin)
-    out = ops.attention(
+        q_rows = shape.heads * shape.head_dim
+        of_q, of_kv = weights.qkv.part(0, q_rows), weights.qkv.part(q_rows, weights.qkv.rows)
+        rows = layout.read_rows
+        chosen = (rotary[0].index_select(0, rows), rotary[1].index_select(0, rows))
+        asked = ops.linear(x.select(rows), of_q)
+        q, _, _ = ops.heads(asked, weights.norms, chosen, shape._replace(kv_heads=0))
+        _, k, v = ops.heads(ops.linear(x, of_kv), weights.norms, rotary, shape._replace(heads=0))
+    else:
+        q, k, v = ops.heads(ops.linear(x, weights.qkv), weights.norms, rotary, shape)
+    attended = ops.attend(
         layout,
         index,
         q,
@@ -183,46 +120,21 @@ def attend(
         scale=spec.attention_scale,
         window=layer.window,
         reads_only=reads_only,
+        into=weights.out,
     )
-    return affine(ops, out, weights.out, weights.out_bias)
+    return ops.linear(attended, weights.out)
 
 
-def _project(
-    ops: Ops,
-    layout: Layout,
-    x: torch.Tensor,
-    weights: AttentionWeights,
-    spec: ModelSpec,
-    layer: LayerSpec,
-    *,
-    reads_only: bool,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """q [N or R, H, D], k and v [N, G, D]; k and v are one tensor where a layer's keys are both."""
-    count, kv_heads = spec.heads, layer.kv_heads
-    if not reads_only:
-        heads = _by_head(affine(ops, x, weights.qkv, weights.qkv_bias), layer)
-        return heads[:, :count], heads[:, count : count + kv_heads], heads[:, -kv_heads:]
-    q_rows, bias = spec.heads * layer.head_dim, weights.qkv_bias
-    q_bias, kv_bias = (None, None) if bias is None else (bias[:q_rows], bias[q_rows:])
-    q = _by_head(affine(ops, keep_reads(layout, x), weights.qkv[:q_rows], q_bias), layer)
-    kv = _by_head(affine(ops, x, weights.qkv[q_rows:], kv_bias), layer)
-    return q, kv[:, :kv_heads], kv[:, -kv_heads:]
+def gated_mlp(ops: Ops, x: Rows, weights: MlpWeights, activation: Activation) -> torch.Tensor:
+    """`down(activation(gate) * up)`; x [N, C] -> [N, C]."""
+    inner = ops.gated_linear(x, weights.gate_up, activation, weights.down)
+    return ops.linear(inner, weights.down)
 
 
-def _by_head(x: torch.Tensor, layer: LayerSpec) -> torch.Tensor:
-    """[N, heads * D] -> [N, heads, D]."""
-    return x.view(x.shape[0], x.shape[1] // layer.head_dim, layer.head_dim)
-
-
-def gated_mlp(
-    ops: Ops,
-    x: torch.Tensor,
-    weights: MlpWeights,
-    gate: Callable[[torch.Tensor], torch.Tensor],
-) -> torch.Tensor:
-    """`down(gate(gate_up(x)))`; x [N, C] -> [N, C]."""
-    inner = gate(affine(ops, x, weights.gate_up, weights.gate_up_bias))
-    return affine(ops, inner, weights.down, weights.down_bias)
+def layer_shape(spec: ModelSpec, index: int) -> LayerShape:
+    """Shape of a layer's attention."""
+    layer = spec.layers[index]
+    return LayerShape(spec.heads, layer.kv_heads, layer.head_dim, layer.window)
 
 
 def refuse(family: str, unsupported: Iterable[tuple[str, bool]]) -> None:
@@ -240,8 +152,3 @@ def check_heads(spec: ModelSpec) -> None:
             spec.family,
             [(f"{spec.heads} query heads over {layer.kv_heads} key/value heads", uneven)],
         )
-
-
-def keep_reads(layout: Layout, x: torch.Tensor) -> torch.Tensor:
-    """The read rows of x [N, ...] -> [R, ...]."""
-    return x.index_select(0, layout.read_rows)

@@ -5,7 +5,7 @@ Symmetric throughout: a value is `code * scale`, there are no zero points. Knows
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 
@@ -31,6 +31,7 @@ class QuantizedTensor:
         return self.scale.expand(len(self.values), 1)
 
 
+@runtime_checkable
 class QuantizedSource(Protocol):
     """What a checkpoint offers besides plain reading to a device that computes in 8 bits."""
 

@@ -38,8 +38,22 @@ class Rooms:
 
     def __init__(self, capacity: int) -> None:
         """`capacity` in slots."""
-        self._free = [(0, capacity)]
+        self._capacity = 0
+        self._free: list[tuple[int, int]] = []
         self._taken: dict[int, Room] = {}
+        self.extend(capacity)
+
+    @property
+    def capacity(self) -> int:
+        """Slots in all."""
+        return self._capacity
+
+    def extend(self, capacity: int) -> None:
+        """Makes the pool one of `capacity` slots, no fewer than now; rooms stay where they are."""
+        if capacity < self._capacity:
+            raise AssertionError(f"a pool of {self._capacity} slots does not shrink to {capacity}")
+        self._free = _joined([*self._free, (self._capacity, capacity - self._capacity)])
+        self._capacity = capacity
 
     @property
     def taken(self) -> dict[int, Room]:
@@ -65,10 +79,15 @@ class Rooms:
         room = self._taken.pop(key, None)
         if room is None:
             return
-        joined: list[tuple[int, int]] = []
-        for start, free in sorted([*self._free, (room.start, room.slots)]):
-            if joined and sum(joined[-1]) == start:
-                joined[-1] = (joined[-1][0], joined[-1][1] + free)
-            else:
-                joined.append((start, free))
-        self._free = joined
+        self._free = _joined([*self._free, (room.start, room.slots)])
+
+
+def _joined(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Runs (start, slots) in ascending order, neighbours as one, empty ones left out."""
+    joined: list[tuple[int, int]] = []
+    for start, free in sorted(runs):
+        if joined and sum(joined[-1]) == start:
+            joined[-1] = (joined[-1][0], joined[-1][1] + free)
+        elif free:
+            joined.append((start, free))
+    return joined

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from spinf_serve.engine.kernels.cpu import CpuOps
+from spinf_serve.engine.kernels.ops import LayerShape
 from spinf_serve.engine.kernels.tree_attention import reference
 from tests.support.oracles import assert_no_worse, nan_memory
 from tests.support.passes import Part, make_pass, random_paths
@@ -26,7 +27,7 @@ def _parts(trunks, seed=0, paths=5):
 def _rows(ops, plan, heads, seed=1):
     """q, k, v of a pass's rows, and its layout; padding rows hold NaN."""
     query_heads, kv_heads, size = heads
-    layout = ops.layout(plan, [(kv_heads, size)])
+    layout = ops.layout(plan, [LayerShape(*heads, None)])
     generator = torch.Generator().manual_seed(seed)
     found = []
     for count in (query_heads, kv_heads, kv_heads):
@@ -130,18 +131,20 @@ def test_trunk_rows_that_were_not_kept_are_missed():
     ops = CpuOps(torch.float32)
     plan = make_pass(Part([1] * 128, [[1]], trunk_start=128, key=7))
     with pytest.raises(AssertionError, match="tree 7 were not kept"):
-        ops.layout(plan, [(3, 64)])
+        ops.layout(plan, [LayerShape(9, 3, 64, None)])
 
 
 def test_release_forgets_a_tree_once():
     ops = CpuOps(torch.float32)
-    ops.layout(make_pass(Part([1] * 64, trunk_end=64, key=7, keep=True)), [(3, 64)])
+    ops.layout(
+        make_pass(Part([1] * 64, trunk_end=64, key=7, keep=True)), [LayerShape(9, 3, 64, None)]
+    )
     later = make_pass(Part([1] * 64, [[1]], trunk_start=64, key=7))
-    ops.layout(later, [(3, 64)])
+    ops.layout(later, [LayerShape(9, 3, 64, None)])
     ops.release(7)
     ops.release(7)
     with pytest.raises(AssertionError, match="not kept"):
-        ops.layout(later, [(3, 64)])
+        ops.layout(later, [LayerShape(9, 3, 64, None)])
 
 
 def test_layers_whose_heads_differ_do_not_disturb_one_another():
@@ -153,7 +156,10 @@ def test_layers_whose_heads_differ_do_not_disturb_one_another():
     second = make_pass(Part([1] * 130, [[1, 2], [3]], trunk_start=64, key=1))
 
     def run(chosen, keep):
-        layouts = [ops.layout(plan, [heads[1:] for heads in chosen]) for plan in (first, second)]
+        layouts = [
+            ops.layout(plan, [LayerShape(*heads, None) for heads in chosen])
+            for plan in (first, second)
+        ]
         found = []
         for layout in layouts:
             for layer, (heads, seed) in enumerate(zip(chosen, keep, strict=True)):

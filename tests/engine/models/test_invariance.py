@@ -240,7 +240,7 @@ def test_a_nan_token_spoils_the_reads_behind_it_alone():
 class _PlainOps(CpuOps):
     """What one would write first: products of just the rows there are, the library's attention."""
 
-    def layout(self, plan, kv_heads):
+    def layout(self, plan, layers):
         index = {
             name: torch.from_numpy(getattr(plan, name)).long()
             for name in ("tokens", "positions", "read_rows", "column_start", "columns")
@@ -248,7 +248,7 @@ class _PlainOps(CpuOps):
         return SimpleNamespace(**index, longest=int(plan.positions.max()) + 1, plan=plan)
 
     def linear(self, x, weight):
-        return F.linear(x, weight)
+        return F.linear(x.values, weight.values)
 
     def attention(self, layout, layer, q, k, v, *, scale, window, reads_only=False):
         mask = reference.visible(layout.plan, window)

@@ -1,9 +1,7 @@
 """`spinf-serve bench`: one job of many contents and questions, its rate, and where its time goes."""
 
 import json
-import platform
 import resource
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -16,6 +14,7 @@ import torch
 from spinf_serve.engine.api import Engine, Stats, open_engine
 from spinf_serve.engine.bench.against import TransformersReference
 from spinf_serve.engine.bench.checks import digest_of
+from spinf_serve.engine.bench.machine import commit, processor_name
 from spinf_serve.engine.bench.workload import closed_questions
 from spinf_serve.engine.config import EngineConfig
 from spinf_serve.engine.loading.open import open_checkpoint
@@ -218,23 +217,3 @@ def _figures(engine: Engine, config: EngineConfig, shape: Shape, load: float) ->
         shape=asdict(shape),
         load_seconds=load,
     )
-
-
-def commit() -> str:
-    """The commit of the checkout one stands in, marked when files other than results differ."""
-
-    def git(*words: str) -> str:
-        done = subprocess.run(["git", *words], check=False, capture_output=True, text=True)
-        return done.stdout.strip()
-
-    name = git("rev-parse", "--short", "HEAD") or "unknown"
-    # A second figure is measured beside the file of the first.
-    return f"{name}-dirty" if git("status", "--porcelain", "-uno", ":!*/results/*") else name
-
-
-def processor_name() -> str:
-    """What the processor calls itself."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from spinf_serve.engine.bench.bench import commit, processor_name
+from spinf_serve.engine.bench.machine import commit, processor_name
 from spinf_serve.server.auth import ANYBODY
 from spinf_serve.server.calls import compile_call, usage_of, warnings_of
 from spinf_serve.server.config import ServerConfig

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from spinf_serve.engine.bench.bench import commit, processor_name
+from spinf_serve.engine.bench.machine import commit, processor_name
 
 RUNS = 7
 LOAD = """

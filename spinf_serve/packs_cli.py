@@ -12,6 +12,7 @@ from spinf_serve.flags import takes_settings
 from spinf_serve.outputs import check_output, write_output, write_stdout
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.files import is_regular, is_there, read_regular, shown
+from spinf_serve.precision_cli import SOURCES, precision
 from spinf_serve.server.config import ServerConfig
 from spinf_serve.streams import complain, interruptible
 
@@ -20,8 +21,6 @@ packs = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-_SOURCES = ("packs", "official_packs", "packs_refresh", "packs_cache", "github_token")
 
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 Named = Annotated[
@@ -38,7 +37,7 @@ Server = Annotated[
 
 
 @packs.command("list")
-@takes_settings(also=("model", "dtype", "offline", *_SOURCES), positional=False)
+@takes_settings(also=("model", "dtype", "offline", *SOURCES), positional=False)
 def list_packs(config: ServerConfig, as_json: AsJson = False) -> None:
     """List the packs that a server would serve, with their state on a model, and what is wrong."""
     from spinf_serve.engine.fingerprint import model_digest
@@ -63,7 +62,7 @@ def list_packs(config: ServerConfig, as_json: AsJson = False) -> None:
 
 
 @packs.command("show")
-@takes_settings(also=("offline", *_SOURCES))
+@takes_settings(also=("offline", *SOURCES))
 def show_pack(
     name: Named,
     config: ServerConfig,
@@ -104,7 +103,7 @@ def validate(
 
 
 @packs.command("lint")
-@takes_settings("engine", "limits", also=("token", *_SOURCES), positional=False)
+@takes_settings("engine", "limits", also=("token", *SOURCES), positional=False)
 def lint_pack(
     name: Named,
     config: ServerConfig,
@@ -146,7 +145,7 @@ def lint_pack(
 
 
 @packs.command("diff")
-@takes_settings(also=("offline", *_SOURCES))
+@takes_settings(also=("offline", *SOURCES))
 def diff_packs(
     before: Named,
     after: Named,
@@ -331,6 +330,9 @@ def fit_command(
     _print([f"dry run: {file} is as it was" if dry_run else f"the numbers stand in {file}"])
     if out_report is not None:
         _write(out_report, json.dumps(told, indent=1, ensure_ascii=False) + "\n", force=True)
+
+
+packs.command("precision")(precision)
 
 
 def _warn(line: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from spinf_serve.engine.quantization.formats import StoredFormat
 from spinf_serve.packs.errors import Unusable
 
 Scheme = Literal["fp8", "int8", "bf16"]
@@ -107,6 +108,8 @@ def choose_scheme(
     free_bytes: int,
     sizes: ModelSizes,
     *,
+    wanted: Scheme | None = None,
+    stored: StoredFormat | None = None,
     pass_tokens: int = 16_384,
     kept_tokens: int | None = None,
 ) -> Choice:
@@ -117,12 +120,21 @@ def choose_scheme(
         has_fp8: whether the libraries at hand compute in fp8 on it.
         free_bytes: free memory of the card before anything is loaded.
         sizes: of the model.
+        wanted: a scheme that was asked for by name.
+        stored: how the checkpoint's linear layers are stored, if in 8 bits: they keep that scheme.
         pass_tokens: rows of the largest pass.
         kept_tokens: longest trunk that is kept between passes; None means as long as a pass.
 
-    Raises `Unusable`, one line with the numbers, when the model does not fit.
+    Raises `Unusable`, one line: with the numbers when the model does not fit, with the remedy when
+    the card or the checkpoint does not allow the scheme.
     """
-    scheme, why = _preferred(compute_capability, has_fp8)
+    fitting, reason = _preferred(compute_capability, has_fp8)
+    if stored is not None:
+        scheme, why = _as_stored(stored, wanted, fitting, reason)
+    elif wanted is not None:
+        scheme, why = _as_wanted(wanted, fitting, reason)
+    else:
+        scheme, why = fitting, reason
     kept = pass_tokens if kept_tokens is None else kept_tokens
     memory = memory_of(sizes, scheme, pass_tokens, kept)
     if memory.total > free_bytes:
@@ -135,6 +147,11 @@ def choose_scheme(
             f"(its weights alone, GiB: {weights}); free memory, {_remedy(memory, free_bytes)}"
         )
     return Choice(scheme, why, memory, free_bytes)
+
+
+def fitting_scheme(compute_capability: tuple[int, int], has_fp8: bool) -> Scheme:
+    """The scheme that suits a card, for a checkpoint in 16 bits and nobody's wish."""
+    return _preferred(compute_capability, has_fp8)[0]
 
 
 def memory_of(sizes: ModelSizes, scheme: Scheme, pass_tokens: int, kept_tokens: int) -> Memory:
@@ -181,6 +198,36 @@ def _preferred(capability: tuple[int, int], has_fp8: bool) -> tuple[Scheme, str]
     if knows_fp8:
         return "bf16", f"{shown} computes in fp8, but the libraries installed here do not"
     return "bf16", f"neither fp8 nor int8 is served on {shown}"
+
+
+def _as_stored(
+    stored: StoredFormat, wanted: Scheme | None, fitting: Scheme, reason: str
+) -> tuple[Scheme, str]:
+    if wanted not in (None, stored.kind):
+        raise Unusable(
+            f"the checkpoint's linear layers are stored in {stored.kind}, and --quant {wanted} would "
+            "round them a second time: leave --quant out, or take the model's checkpoint in 16 bits"
+        )
+    if stored.kind == "fp8" and fitting != "fp8":
+        raise Unusable(
+            f"the checkpoint's linear layers are stored in fp8, which this card does not compute in "
+            f"({reason}): take the model's checkpoint in 16 bits, which becomes {fitting} here"
+        )
+    why = f"the checkpoint stores them so ({stored})"
+    if stored.kind == "int8" and stored.activations != "none":
+        why += ", and their inputs stay in 16 bits"
+    elif stored.kind == "fp8" and stored.activations == "none":
+        why += ", and their inputs are put into fp8 by token"
+    return stored.kind, why
+
+
+def _as_wanted(wanted: Scheme, fitting: Scheme, reason: str) -> tuple[Scheme, str]:
+    if wanted == "fp8" and fitting != "fp8":
+        raise Unusable(
+            f"--quant fp8: this card does not compute in fp8 ({reason}); leave --quant out, which "
+            f"is {fitting} here"
+        )
+    return wanted, "as asked with --quant"
 
 
 def _remedy(memory: Memory, free_bytes: int) -> str:

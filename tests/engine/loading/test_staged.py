@@ -3,6 +3,7 @@
 import pytest
 import torch
 from safetensors.torch import save_file
+from tokenizers.pre_tokenizers import ByteLevel
 
 from spinf_serve.engine.loading.gguf import read_gguf
 from spinf_serve.engine.loading.gguf_checkpoint import checkpoint_from_gguf
@@ -65,8 +66,6 @@ def test_a_gguf_file_is_unpacked_by_the_host(tmp_path, name, wanted):
             tmp_path / "m.gguf", model.spec, model.checkpoint.state, vocabulary, pre="default"
         )
     else:
-        from tokenizers.pre_tokenizers import ByteLevel
-
         vocabulary = learned_byte_level([ByteLevel(add_prefix_space=False)], size=318)
         path = write_model(
             tmp_path / "m.gguf", model.spec, model.checkpoint.state, vocabulary, pre="gpt-2"

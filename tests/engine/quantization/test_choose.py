@@ -7,9 +7,11 @@ from spinf_serve.engine.quantization.choose import (
     AttentionSizes,
     ModelSizes,
     choose_scheme,
+    fitting_scheme,
     memory_of,
     weight_bytes,
 )
+from spinf_serve.engine.quantization.formats import StoredFormat
 from spinf_serve.packs.errors import Unusable
 
 GIB = 1 << 30
@@ -61,7 +63,7 @@ def test_the_shapes_are_the_published_ones():
 )
 def test_the_scheme_follows_from_the_card_and_says_why(capability, has_fp8, scheme, why):
     found = choose_scheme(capability, has_fp8, 140 * GIB, SMALL)
-    assert found.scheme == scheme
+    assert found.scheme == scheme == fitting_scheme(capability, has_fp8)
     assert why in found.why
     assert str(found).startswith(f"weights in {scheme}: ") and "140.0 GiB" in str(found)
 
@@ -117,3 +119,70 @@ def test_too_little_memory_is_told_with_the_numbers():
         "lower the token budget",
     ):
         assert part in text
+
+
+@pytest.mark.parametrize("wanted", ["fp8", "int8", "bf16"])
+def test_a_scheme_that_is_asked_for_is_taken_where_the_card_has_it(wanted):
+    found = choose_scheme((9, 0), True, 140 * GIB, SMALL, wanted=wanted)
+    assert (found.scheme, found.why) == (wanted, "as asked with --quant")
+    assert found.memory == memory_of(SMALL, wanted, 16_384, 16_384)
+
+
+@pytest.mark.parametrize(
+    ("capability", "has_fp8", "message"),
+    [
+        (
+            (8, 6),
+            False,
+            r"^--quant fp8: .*8\.6 has no fp8.*; leave --quant out, which is int8 here$",
+        ),
+        (
+            (9, 0),
+            False,
+            r"libraries installed here do not\); leave --quant out, which is bf16 here$",
+        ),
+    ],
+)
+def test_fp8_on_a_card_without_is_refused_with_what_there_is(capability, has_fp8, message):
+    with pytest.raises(Unusable, match=message):
+        choose_scheme(capability, has_fp8, 140 * GIB, SMALL, wanted="fp8")
+
+
+def test_a_scheme_that_is_asked_for_is_refused_when_it_does_not_fit():
+    with pytest.raises(Unusable, match=r"weights in bf16 \(as asked with --quant\).*fp8, .*int8"):
+        choose_scheme((8, 9), True, int(23.5 * GIB), SMALL, wanted="bf16")
+
+
+def stored(kind, activations) -> StoredFormat:
+    return StoredFormat(kind, True, activations, ("Linear",), ())
+
+
+@pytest.mark.parametrize(
+    ("kind", "activations", "why"),
+    [
+        ("fp8", "static", "stores them so (fp8, one scale a channel, static inputs)"),
+        ("fp8", "token", "inputs by token)"),
+        ("fp8", "none", "and their inputs are put into fp8 by token"),
+        ("int8", "none", "inputs in 16 bits)"),
+        ("int8", "token", "and their inputs stay in 16 bits"),
+    ],
+)
+@pytest.mark.parametrize("named", [False, True])
+def test_a_checkpoint_in_8_bits_keeps_its_scheme(kind, activations, why, named):
+    """Though the card would compute in fp8 where nobody asks."""
+    form = stored(kind, activations)
+    wanted = kind if named else None
+    found = choose_scheme((9, 0), True, 140 * GIB, SMALL, stored=form, wanted=wanted)
+    assert found.scheme == kind
+    assert found.why.endswith(why)
+
+
+@pytest.mark.parametrize(("kind", "wanted"), [("fp8", "int8"), ("int8", "fp8"), ("fp8", "bf16")])
+def test_a_checkpoint_in_8_bits_is_not_rounded_again(kind, wanted):
+    with pytest.raises(Unusable, match=f"stored in {kind}, and --quant {wanted} .*in 16 bits$"):
+        choose_scheme((9, 0), True, 140 * GIB, SMALL, stored=stored(kind, "token"), wanted=wanted)
+
+
+def test_a_checkpoint_in_fp8_is_refused_on_a_card_without():
+    with pytest.raises(Unusable, match=r"8\.6 has no fp8.*in 16 bits, which becomes int8 here$"):
+        choose_scheme((8, 6), False, 140 * GIB, SMALL, stored=stored("fp8", "static"))

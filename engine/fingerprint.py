@@ -3,9 +3,11 @@
 import hashlib
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib import resources
 from importlib.metadata import version
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from spinf_serve.engine.steady import products_mode
@@ -14,7 +16,43 @@ NUMERICS_VERSION = 1
 """Raised by every change of precision, reduction order, tile or tokenisation: a "Scores change"."""
 
 _LIBRARIES = ("torch", "numpy", "tokenizers")
+_KERNELS = "spinf_serve.engine.kernels"
 _CPU_KEYS = ("vendor_id", "cpu family", "model", "flags")
+
+
+@dataclass(frozen=True, slots=True)
+class GpuScheme:
+    """How a card computes a model.
+
+    Attributes:
+        kind: what the linear layers' weights are in: fp8, int8 or bf16.
+        activations: what meets them: `rows` rounded by a scale each, `static` by one that lies in
+            the checkpoint, or `16bit`.
+        dtype: of everything else.
+        static_scales: sha256 of a table of static scales that is no part of the checkpoint.
+    """
+
+    kind: str
+    activations: str
+    dtype: str
+    static_scales: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CardFacts:
+    """What of a card and its libraries can move a bit.
+
+    Attributes:
+        name: the card's.
+        capability: its compute capability, such as 9.0.
+        torch, triton, cuda: versions; cuda is the runtime that torch was built with.
+    """
+
+    name: str
+    capability: str
+    torch: str
+    triton: str
+    cuda: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +83,6 @@ def cpu_fingerprint(weights_digest: str, dtype: str, cpu_capability: str) -> Fin
         dtype: compute dtype.
         cpu_capability: instruction set that torch uses, as torch names it.
     """
-    model_facts = _model_facts(weights_digest, dtype)
     machine_facts = {
         "backend": "cpu",
         "capability": cpu_capability,
@@ -53,9 +90,58 @@ def cpu_fingerprint(weights_digest: str, dtype: str, cpu_capability: str) -> Fin
         "products": products_mode(),
         **{name: version(name) for name in _LIBRARIES},
     }
-    model = _digest(model_facts)
-    facts = model_facts | machine_facts
-    return Fingerprint(model=model, bits=_digest(facts), facts=facts)
+    return _fingerprint(_model_facts(weights_digest, dtype), machine_facts)
+
+
+def gpu_fingerprint(weights_digest: str, scheme: GpuScheme, card: CardFacts) -> Fingerprint:
+    """Fingerprint of a model on a card of this machine.
+
+    The driver is not in it: kernels are compiled by the compiler that comes with Triton. Their
+    source is, since another tile or order of a sum may move a bit.
+
+    Args:
+        weights_digest: sha256 of the weights' bytes, 64 hex digits.
+        scheme: how the card computes the model.
+        card: the card and its libraries.
+    """
+    model_facts = _model_facts(weights_digest, scheme.dtype) | {
+        "scheme": f"{scheme.kind} weights, {scheme.activations} activations"
+    }
+    if scheme.static_scales is not None:
+        model_facts["static scales"] = scheme.static_scales
+    machine_facts = {
+        "backend": "cuda",
+        "card": card.name,
+        "capability": card.capability,
+        "torch": card.torch,
+        "triton": card.triton,
+        "cuda": card.cuda,
+        "numpy": version("numpy"),
+        "tokenizers": version("tokenizers"),
+        "kernels": kernels_digest(),
+    }
+    return _fingerprint(model_facts, machine_facts)
+
+
+def kernels_digest(package: Traversable | None = None) -> str:
+    """sha256 over the names and sources of the kernels, 64 hex digits.
+
+    Args:
+        package: a folder of sources; None means the kernels of this package.
+    """
+    root = resources.files(_KERNELS) if package is None else package
+    lines = sorted(
+        f"{name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n" for name, file in _sources(root)
+    )
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _sources(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, Traversable]]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _sources(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(".py"):
+            yield prefix + entry.name, entry
 
 
 def model_digest(weights_digest: str, dtype: str) -> str:
@@ -80,6 +166,11 @@ def _model_facts(weights_digest: str, dtype: str) -> dict[str, str]:
         "scheme": "none",
         "numerics": str(NUMERICS_VERSION),
     }
+
+
+def _fingerprint(model_facts: Mapping[str, str], machine_facts: Mapping[str, str]) -> Fingerprint:
+    facts = {**model_facts, **machine_facts}
+    return Fingerprint(model=_digest(model_facts), bits=_digest(facts), facts=facts)
 
 
 def _digest(facts: Mapping[str, str]) -> str:

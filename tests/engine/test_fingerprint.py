@@ -1,6 +1,21 @@
 """Digests change with what moves a score, and a difference is named."""
 
-from spinf_serve.engine.fingerprint import cpu_fingerprint, difference, model_digest
+from dataclasses import replace
+
+import pytest
+
+from spinf_serve.engine.fingerprint import (
+    CardFacts,
+    GpuScheme,
+    cpu_fingerprint,
+    difference,
+    gpu_fingerprint,
+    kernels_digest,
+    model_digest,
+)
+
+CARD = CardFacts("NVIDIA H200", "9.0", "2.11.0+cu130", "3.6.0", "13.0")
+FP8 = GpuScheme("fp8", "rows", "bfloat16")
 
 
 def test_the_machine_moves_the_bits_and_not_the_model():
@@ -31,3 +46,55 @@ def test_equal_facts_give_equal_digests_of_64_digits_and_a_short_form():
 
 def test_the_models_digest_is_known_without_opening_it():
     assert model_digest("a" * 64, "bfloat16") == cpu_fingerprint("a" * 64, "bfloat16", "AVX2").model
+
+
+@pytest.mark.parametrize(
+    ("dtype", "digest"),
+    [
+        ("float32", "c73355f421abad986fa72164e7f30656efcd5f090cceda6359cd1ea5189e33ff"),
+        ("bfloat16", "0036beb756c8e455d80b1d0dd34e48b6d9028234cfcb386ebc3dfe31dd399869"),
+    ],
+)
+def test_the_cpus_digests_are_those_that_packs_were_fitted_with(dtype, digest):
+    assert model_digest("a" * 64, dtype) == digest
+
+
+def test_card_and_libraries_move_the_bits_and_not_the_model():
+    one = gpu_fingerprint("a" * 64, FP8, CARD)
+    assert len(one.model) == len(one.bits) == 64
+    for field in CardFacts.__dataclass_fields__:
+        other = gpu_fingerprint("a" * 64, FP8, replace(CARD, **{field: "other"}))
+        assert other.model == one.model
+        assert other.bits != one.bits
+        name = "card" if field == "name" else field
+        assert difference(one, other) == [f"{name}: {one.facts[name]} -> other"]
+
+
+def test_weights_and_scheme_move_both():
+    one = gpu_fingerprint("a" * 64, FP8, CARD)
+    others = [gpu_fingerprint("b" * 64, FP8, CARD), cpu_fingerprint("a" * 64, "bfloat16", "AVX2")]
+    others += [
+        gpu_fingerprint("a" * 64, replace(FP8, **{field: "other"}), CARD)
+        for field in GpuScheme.__dataclass_fields__
+    ]
+    assert len({other.model for other in (one, *others)}) == 7
+    assert len({other.bits for other in (one, *others)}) == 7
+
+
+def test_an_edited_kernel_moves_the_bits(tmp_path):
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "a.py").write_text("x = 1\n")
+    (tmp_path / "inner" / "b.py").write_text("y = 1\n")
+    first = kernels_digest(tmp_path)
+    (tmp_path / "inner" / "b.pyc").write_bytes(b"compiled")
+    assert kernels_digest(tmp_path) == first
+    (tmp_path / "inner" / "b.py").write_text("y = 2\n")
+    edited = kernels_digest(tmp_path)
+    (tmp_path / "inner" / "b.py").rename(tmp_path / "b.py")
+    assert len({first, edited, kernels_digest(tmp_path)}) == 3
+
+
+def test_the_kernels_are_those_of_this_package(root):
+    here = kernels_digest(root / "engine" / "kernels")
+    assert kernels_digest() == here
+    assert gpu_fingerprint("a" * 64, FP8, CARD).facts["kernels"] == here

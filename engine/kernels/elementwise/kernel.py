@@ -155,20 +155,34 @@ def heads_kernel(
     NORM: tl.constexpr,
     V_NORM: tl.constexpr,
     V_IS_K: tl.constexpr,
+    CONFINE: tl.constexpr,
 ):
     """A few heads of one row: norm, rotation, and where they go. A head is two halves of D / 2."""
-    row = tl.program_id(0).to(tl.int64)
-    head = tl.program_id(1) * BLOCK_HEADS + tl.arange(0, BLOCK_HEADS)
+    stored: tl.constexpr = HEADS + KV_HEADS if V_IS_K else HEADS + 2 * KV_HEADS
+    # A row's blocks run beside one another: what they share is read from memory once.
+    blocks: tl.constexpr = (stored + BLOCK_HEADS - 1) // BLOCK_HEADS
+    row = (tl.program_id(0) // blocks).to(tl.int64)
+    head = tl.program_id(0) % blocks * BLOCK_HEADS + tl.arange(0, BLOCK_HEADS)
     at = tl.arange(0, HALF_BLOCK)
     in_half = at < HALF
     is_q = head < HEADS
     is_k = (head >= HEADS) & (head < HEADS + KV_HEADS)
-    stored: tl.constexpr = HEADS + KV_HEADS if V_IS_K else HEADS + 2 * KV_HEADS
     inside = (head < stored)[:, None] & in_half[None, :]
 
     start = qkv + row * width + head[:, None] * (2 * HALF) + at[None, :]
     first = tl.load(start, mask=inside, other=0.0).to(tl.float32)
     second = tl.load(start + HALF, mask=inside, other=0.0).to(tl.float32)
+    if CONFINE:
+        # A normed value is finite where its row is, so the projection itself tells.
+        if V_IS_K:
+            beside_first, beside_second = first, second
+        else:
+            beside = start + KV_HEADS * (2 * HALF)
+            theirs = inside & is_k[:, None]
+            beside_first = tl.load(beside, mask=theirs, other=0.0).to(tl.float32)
+            beside_second = tl.load(beside + HALF, mask=theirs, other=0.0).to(tl.float32)
+        is_firm_first = tl.abs(beside_first) < float("inf")
+        is_firm_second = tl.abs(beside_second) < float("inf")
     if NORM or V_NORM:
         mean = tl.sum(first * first + second * second, 1) / (2 * HALF)
         inverse = tl.div_rn(1.0, tl.sqrt_rn(mean + eps))[:, None]
@@ -208,16 +222,22 @@ def heads_kernel(
     tl.store(q + to_q + HALF, turned_second.to(q.dtype.element_ty), mask=mine)
     to_k = (row * KV_HEADS + (head - HEADS)[:, None]) * (2 * HALF) + at[None, :]
     mine = inside & is_k[:, None]
-    tl.store(k + to_k, turned_first.to(k.dtype.element_ty), mask=mine)
-    tl.store(k + to_k + HALF, turned_second.to(k.dtype.element_ty), mask=mine)
-    if V_IS_K:
-        tl.store(v + to_k, v_first.to(v.dtype.element_ty), mask=mine)
-        tl.store(v + to_k + HALF, v_second.to(v.dtype.element_ty), mask=mine)
-    else:
+    key_first, key_second = turned_first, turned_second
+    if CONFINE:
+        key_first = tl.where(is_firm_first, key_first, float("nan"))
+        key_second = tl.where(is_firm_second, key_second, float("nan"))
+    tl.store(k + to_k, key_first.to(k.dtype.element_ty), mask=mine)
+    tl.store(k + to_k + HALF, key_second.to(k.dtype.element_ty), mask=mine)
+    to_v = to_k
+    if not V_IS_K:
         to_v = to_k - KV_HEADS * (2 * HALF)
         mine = inside & (head >= HEADS + KV_HEADS)[:, None]
-        tl.store(v + to_v, turned_first.to(v.dtype.element_ty), mask=mine)
-        tl.store(v + to_v + HALF, turned_second.to(v.dtype.element_ty), mask=mine)
+        v_first, v_second = turned_first, turned_second
+    if CONFINE:
+        v_first = tl.where(tl.abs(v_first) < float("inf"), v_first, 0.0)
+        v_second = tl.where(tl.abs(v_second) < float("inf"), v_second, 0.0)
+    tl.store(v + to_v, v_first.to(v.dtype.element_ty), mask=mine)
+    tl.store(v + to_v + HALF, v_second.to(v.dtype.element_ty), mask=mine)
 
 
 def norm(
@@ -315,8 +335,13 @@ def heads(
     heads: int,
     kv_heads: int,
     head_dim: int,
+    confine: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Splits a fused projection into heads, norms them and rotates q and k.
+
+    With `confine` what is not finite in a row reaches the rows that see it and no others of an
+    attention tile, where a weight of zero does not silence a NaN value while a masked score does
+    silence a NaN key. No bit of another row or head moves.
 
     Args:
         qkv: [N, (H + 2 G) D], q, k and v rows; or [N, (H + G) D] where v is k as it was projected.
@@ -325,6 +350,8 @@ def heads(
         eps: of the norms.
         cos, sin: [N, P] float32 of the first P pairs (i, i + D/2) of a head; the others stay.
         heads, kv_heads, head_dim: H, G and D. One of H and G may be 0.
+        confine: v becomes finite, and a key whose value was not has a NaN, which makes every score
+            against it one.
 
     Returns:
         q [N, H, D], k and v [N, G, D], in qkv's dtype.
@@ -343,7 +370,7 @@ def heads(
     half_block = triton.next_power_of_2(half)
     block_heads = max(1, _HEAD_BLOCK // (2 * half_block))
     if rows:
-        heads_kernel[(rows, triton.cdiv(stored, block_heads))](
+        heads_kernel[(rows * triton.cdiv(stored, block_heads),)](
             qkv,
             q_norm,
             k_norm,
@@ -363,6 +390,7 @@ def heads(
             NORM=q_norm is not None,
             V_NORM=v_norm,
             V_IS_K=v_is_k,
+            CONFINE=confine,
             num_warps=4,
             enable_fp_fusion=True,
         )

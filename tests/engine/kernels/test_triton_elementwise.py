@@ -177,7 +177,7 @@ def _projected(name, rows, dtype=torch.float32):
     return _values(129, width, dtype=dtype)[:rows].contiguous(), *turns, (queries, keys, size)
 
 
-def _heads(qkv, cos, sin, geometry, norms):
+def _heads(qkv, cos, sin, geometry, norms, confine=False):
     queries, keys, size = geometry
     weights = (_values(size, seed=5), _values(size, seed=6)) if norms[0] else (None, None)
     return heads(
@@ -190,6 +190,7 @@ def _heads(qkv, cos, sin, geometry, norms):
         heads=queries,
         kv_heads=keys,
         head_dim=size,
+        confine=confine,
     )
 
 
@@ -224,6 +225,26 @@ def test_heads_are_split_normed_and_turned(dtype, norms, name):
     ):
         assert result.dtype == dtype
         assert_no_worse(result, plain.to(dtype), exact)
+
+
+@pytest.mark.parametrize("sick", (torch.nan, torch.inf, -torch.inf))
+@pytest.mark.parametrize("norms", NORMS)
+@pytest.mark.parametrize("name", [name for name in GEOMETRIES if GEOMETRIES[name][1]])
+def test_a_confined_value_is_finite_and_its_key_tells(name, norms, sick):
+    qkv, cos, sin, geometry = _projected(name, 5)
+    plain = _heads(qkv, cos, sin, geometry, NORMS[norms])
+    clean = _heads(qkv, cos, sin, geometry, NORMS[norms], confine=True)
+    for found, expected in zip(clean, plain, strict=True):
+        assert torch.equal(found, expected)
+    qkv[2, -3] = sick  # of the last head's value
+    q, k, v = _heads(qkv, cos, sin, geometry, NORMS[norms], confine=True)
+    assert v.isfinite().all()
+    assert k[2, -1].isnan().any()
+    for found, expected in zip((q, k, v), plain, strict=True):
+        others = torch.ones(found.shape[:2], dtype=torch.bool, device=DEVICE)
+        if found is not q:
+            others[2, -1] = False
+        assert torch.equal(found[others], expected[others])
 
 
 OPERATIONS = {

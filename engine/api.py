@@ -5,26 +5,42 @@ One thread owns an engine and calls `submit`, `step` and `cancel`; `compile` may
 
 import logging
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from spinf_serve.engine.config import EngineConfig
 from spinf_serve.engine.fingerprint import Fingerprint
 from spinf_serve.engine.models.served import ServedModel
+from spinf_serve.engine.pipeline import (
+    Forward,
+    Lost,
+    OutOfDeviceMemory,
+    Pipeline,
+    Returned,
+    Started,
+)
 from spinf_serve.engine.scoring.job import FloorRead, Job, answer, compile_job, floor_read
 from spinf_serve.engine.scoring.question_set import Compiler, LruCache, PromptKey
 from spinf_serve.engine.scoring.read import FloatArray, read_scores
+from spinf_serve.engine.stats import Stats
 from spinf_serve.engine.text.cut import EMPTY_CUT
 from spinf_serve.engine.text.tokenizer import Tokenizer
-from spinf_serve.engine.tree.packing import PackedPass, Tree, next_pass
+from spinf_serve.engine.tree.packing import PackedPass, Tree
 from spinf_serve.engine.work import Limits, Result, Work
 from spinf_serve.packs.errors import Fault, SpinfError
 
-__all__ = ["Engine", "Finished", "Forward", "Job", "Stats", "open_engine"]
+__all__ = [
+    "Engine",
+    "Finished",
+    "Forward",
+    "Job",
+    "OutOfDeviceMemory",
+    "Started",
+    "Stats",
+    "open_engine",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -32,41 +48,28 @@ Finished = tuple[Job, Result | SpinfError]
 
 
 @dataclass(slots=True)
-class Stats:
-    """What an engine did since it was opened. Seconds are wall time.
+class _Answers:
+    """Outcomes of the works of one `run` so far.
 
     Attributes:
-        passes: forwards run.
-        rows: tokens in them.
-        reads: rows whose next-token distribution was read.
-        nan_faults: works that failed because the model returned NaN.
-        compile_seconds, pack_seconds, layout_seconds, assemble_seconds: host work.
-        forward_seconds: the model.
+        results: by tree key.
+        fault: the first one.
     """
 
-    HOST_PARTS: ClassVar[tuple[str, ...]] = ("compile", "pack", "layout", "assemble")
+    works: int
+    progress: Callable[[int, int], None] | None
+    results: dict[int, Result] = field(default_factory=dict)
+    fault: SpinfError | None = None
 
-    passes: int = 0
-    rows: int = 0
-    reads: int = 0
-    nan_faults: int = 0
-    compile_seconds: float = 0.0
-    pack_seconds: float = 0.0
-    layout_seconds: float = 0.0
-    assemble_seconds: float = 0.0
-    forward_seconds: float = 0.0
-
-
-class Forward(Protocol):
-    """A model on a device: passes in, wanted log-probabilities out."""
-
-    def run(self, packed: PackedPass) -> tuple[np.ndarray, float]:
-        """[C] float32 log-probabilities of the pass's columns, and the host seconds in them."""
-        ...
-
-    def release(self, key: int) -> None:
-        """Forgets the keys and values kept for a tree."""
-        ...
+    def add(self, finished: list[Finished]) -> None:
+        """What a pass finished; reports progress, unless a work has failed."""
+        for job, outcome in finished:
+            if not isinstance(outcome, SpinfError):
+                self.results[job.tree.key] = outcome
+            elif self.fault is None:
+                self.fault = outcome
+        if self.progress is not None and self.fault is None:
+            self.progress(len(self.results), self.works)
 
 
 class Engine:
@@ -98,7 +101,7 @@ class Engine:
         self._forward = forward
         self._context_tokens = context_tokens
         self.forget()
-        self._waiting: deque[Tree] = deque()
+        self._pipeline = Pipeline(forward, config.token_budget, self.stats)
         self._jobs: dict[int, Job] = {}
         self._floor_reads: dict[int, FloorRead] = {}
         self._pending_floors: dict[PromptKey, FloorRead] = {}
@@ -135,7 +138,7 @@ class Engine:
         self._jobs[job.tree.key] = job
         if questions.floors is None:
             self._want_floors(job)
-        self._waiting.append(job.tree)
+        self._pipeline.put(job.tree)
 
     def cancel(self, job: Job) -> None:
         """Drops a work that nobody waits for any more; floors it asked for stay."""
@@ -144,54 +147,70 @@ class Engine:
             self._forward.release(job.tree.key)
 
     def step(self) -> list[Finished]:
-        """Runs one pass and returns the works that it completed; nothing when nothing waits."""
-        start = time.perf_counter()
-        packed = next_pass(self._waiting, self.config.token_budget)
-        packed_at = time.perf_counter()
-        self.stats.pack_seconds += packed_at - start
-        if packed is None:
+        """Starts passes while there is room, waits for the oldest, returns the works it completed.
+
+        Nothing when nothing waits or is in flight. Works of a pass that could not be started are
+        returned at once; those of passes in flight then follow in the next steps.
+        """
+        lost = self._pipeline.fill()
+        if lost is not None:
+            return self._fail(lost)
+        if not self._pipeline.in_flight:
             return []
-        try:
-            columns, layout_seconds = self._forward.run(packed)
-        except Exception as fault:
-            # The one place that knows which works a failing forward belongs to.
-            logger.exception("a forward of %d rows failed", len(packed.plan.tokens))
-            return self._fail(packed, f"the forward failed: {type(fault).__name__}")
-        read_at = time.perf_counter()
-        self.stats.layout_seconds += layout_seconds
-        self.stats.forward_seconds += read_at - packed_at - layout_seconds
-        self.stats.passes += 1
-        self.stats.rows += len(packed.plan.tokens)
-        self.stats.reads += len(packed.plan.read_rows)
-        finished = self._distribute(packed, columns)
-        self.stats.assemble_seconds += time.perf_counter() - read_at
-        return finished
+        oldest = self._pipeline.finish_oldest()
+        # Before answers are assembled, where the device would have to wait for that.
+        lost = self._pipeline.start_next() if self._pipeline.should_start else None
+        finished = self._ended(oldest)
+        return finished if lost is None else finished + self._fail(lost)
 
     def run(
         self, works: Sequence[Work], progress: Callable[[int, int], None] | None = None
     ) -> list[Result]:
         """Answers works in order, on the calling thread.
 
+        Where passes run ahead, the first starts as soon as the first work is compiled. After a
+        fault nothing is started any more, but the rest is compiled: a refusal comes first, however
+        long passes take.
+
         Args:
             progress: called after every pass with the works done and the works in all.
 
         Raises:
-            SpinfError: the first refusal or fault.
+            SpinfError: the first refusal; without one, the first fault.
         """
-        jobs = [self.compile(work) for work in works]
-        for job in jobs:
-            self.submit(job)
-        results: dict[int, Result] = {}
-        while len(results) < len(jobs):
-            for job, outcome in self.step():
-                if isinstance(outcome, SpinfError):
-                    for other in jobs:
-                        self.cancel(other)
-                    raise outcome
-                results[job.tree.key] = outcome
-            if progress is not None:
-                progress(len(results), len(jobs))
-        return [results[job.tree.key] for job in jobs]
+        answers = _Answers(len(works), progress)
+        jobs: list[Job] = []
+        compiled: Iterable[Job] = map(self.compile, works)
+        if not self._forward.ahead:
+            # There a pass would hold up what is compiled next, and a small one costs more a row.
+            compiled = list(compiled)
+        try:
+            for job in compiled:
+                jobs.append(job)
+                if answers.fault is None:
+                    self.submit(job)
+                    self._advance(answers)
+            while len(answers.results) < len(jobs):
+                if answers.fault is not None:
+                    raise answers.fault
+                answers.add(self.step())
+        finally:
+            # Whatever ended it, nobody waits for the others.
+            for job in jobs:
+                self.cancel(job)
+        return [answers.results[job.tree.key] for job in jobs]
+
+    def _advance(self, answers: _Answers) -> None:
+        """Keeps the device at work without ever waiting for it."""
+        while answers.fault is None:
+            if self._pipeline.should_start:
+                lost = self._pipeline.start_next()
+                if lost is not None:
+                    answers.add(self._fail(lost))
+            elif self._pipeline.oldest_is_done:
+                answers.add(self._ended(self._pipeline.finish_oldest()))
+            else:
+                return
 
     def _want_floors(self, job: Job) -> None:
         questions = job.question_set
@@ -213,22 +232,34 @@ class Engine:
             self._floor_reads[read.tree.key] = read
             self._pending_floors |= dict.fromkeys(new, read)
             job.waits_for.append(read)
-            self._waiting.append(read.tree)
+            self._pipeline.put(read.tree)
         if not job.waits_for:
             questions.settle_floors()
+
+    def _ended(self, flight: Returned | Lost) -> list[Finished]:
+        """What a pass that is no longer in flight finished."""
+        if isinstance(flight, Lost):
+            return self._fail(flight)
+        start = time.perf_counter()
+        finished = self._distribute(flight.packed, flight.columns)
+        self.stats.assemble_seconds += time.perf_counter() - start
+        return finished
 
     def _distribute(self, packed: PackedPass, columns: np.ndarray) -> list[Finished]:
         at = 0
         touched: dict[int, Tree] = {}
         for tree, take in zip(packed.trees, packed.take, strict=True):
-            tree.logprobs[tree.columns_done : tree.columns_done + take] = columns[at : at + take]
-            tree.columns_done += take
+            part = columns[at : at + take]
             at += take
+            # Cancelled meanwhile, or failed in an earlier pass: parts of it may be missing.
+            if tree.cancelled:
+                continue
+            tree.logprobs[tree.columns_done : tree.columns_done + take] = part
+            tree.columns_done += take
             touched[tree.key] = tree
         finished: list[Finished] = []
         done = [tree for tree in touched.values() if tree.finished]
         for tree in done:
-            self._forward.release(tree.key)
             if tree.key in self._floor_reads:
                 finished += self._floors_done(self._floor_reads.pop(tree.key))
         for tree in done:
@@ -277,9 +308,12 @@ class Engine:
         message = f"the model returned a value that is no number {where}; no score is given"
         return job, Fault(message, "content")
 
-    def _fail(self, packed: PackedPass, message: str) -> list[Finished]:
-        """Fails every work that has a part in a pass, and those that wait for its floors."""
-        keys = {part.key for part in packed.plan.slices}
+    def _fail(self, lost: Lost) -> list[Finished]:
+        """Fails every work that has a part in a pass, and those that wait for its floors.
+
+        Their parts in passes that are in flight by now are ignored when these come back.
+        """
+        keys = {part.key for part in lost.packed.plan.slices}
         reads = [self._floor_reads.pop(key) for key in keys if key in self._floor_reads]
         for read in reads:
             read.tree.cancelled = True
@@ -293,7 +327,7 @@ class Engine:
         ]
         for job in failed:
             self.cancel(job)
-        return [(job, Fault(message, "content")) for job in failed]
+        return [(job, Fault(lost.reason, "content")) for job in failed]
 
 
 def open_engine(

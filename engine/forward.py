@@ -1,32 +1,117 @@
 """A model family and a backend's operations, together what the engine runs passes on."""
 
 import time
+from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
 
-from spinf_serve.engine.kernels.ops import Ops
+from spinf_serve.engine.kernels.ops import Layout, Ops
 from spinf_serve.engine.models.registry import Model
+from spinf_serve.engine.pipeline import OutOfDeviceMemory, Started
 from spinf_serve.engine.tree.packing import PackedPass
 
 
+@dataclass(slots=True, eq=False)
+class _Launched:
+    """A pass on the device.
+
+    Attributes:
+        layout: kept, since the device reads its arrays until the pass ends.
+        logprobs: [C] float32 on the host; on a GPU in pinned memory and there once `end` passed.
+        layout_seconds, device_seconds: as in `Started`.
+        begin, end: the GPU's marks around the pass; None on the CPU, which is done by now.
+    """
+
+    layout: Layout
+    logprobs: torch.Tensor
+    layout_seconds: float
+    device_seconds: float
+    begin: torch.cuda.Event | None = None
+    end: torch.cuda.Event | None = None
+
+
 class ModelForward:
-    """Implements the engine's `Forward` with a model on a backend."""
+    """Implements the engine's `Forward` with a model on a backend.
+
+    All work goes to the device's current stream: passes run one after another, and memory that one
+    gave back is taken by the next without waiting.
+    """
 
     def __init__(self, model: Model, ops: Ops) -> None:
         self._model = model
         self._ops = ops
+        self._on_gpu = ops.device.type == "cuda"
+        self.ahead = 1 if self._on_gpu else 0
 
-    @torch.inference_mode()
-    def run(self, packed: PackedPass) -> tuple[np.ndarray, float]:
-        """[C] float32 log-probabilities of the pass's columns, and the seconds the layout took."""
-        start = time.perf_counter()
-        layout = self._model.layout(packed.plan)
-        layout_seconds = time.perf_counter() - start
-        hidden = self._model.forward(layout)
-        logprobs = self._model.read(hidden, layout.column_start, layout.columns)
-        return logprobs.numpy(), layout_seconds
+    def start(self, packed: PackedPass) -> Started:
+        """Lays a pass out and launches it; on the CPU it is done then.
+
+        Raises:
+            OutOfDeviceMemory: see `Forward`.
+        """
+        try:
+            return self._launch(packed)
+        except torch.OutOfMemoryError as fault:
+            message = str(fault)
+        # Outside of the handler, which would hold the tensors of the pass that failed.
+        raise self._out_of_memory(message)
+
+    def done(self, started: Started) -> bool:
+        """Whether `finish` would not wait."""
+        end = cast(_Launched, started).end
+        try:
+            return end is None or end.query()
+        except RuntimeError:
+            # Whatever broke the device, `finish` meets it too, and says so for its pass.
+            return True
+
+    def finish(self, started: Started) -> np.ndarray:
+        """[C] float32 log-probabilities of the pass's columns.
+
+        Raises:
+            OutOfDeviceMemory: see `Forward`.
+        """
+        own = cast(_Launched, started)
+        if own.begin is not None and own.end is not None:
+            try:
+                own.end.synchronize()
+                own.device_seconds = own.begin.elapsed_time(own.end) / 1000
+            except torch.OutOfMemoryError as fault:
+                raise self._out_of_memory(str(fault)) from None
+        # A view: the array keeps its memory from being used for another pass.
+        return own.logprobs.numpy()
 
     def release(self, key: int) -> None:
         """Forgets the keys and values kept for a tree."""
         self._ops.release(key)
+
+    @torch.inference_mode()
+    def _launch(self, packed: PackedPass) -> _Launched:
+        start = time.perf_counter()
+        layout = self._model.layout(packed.plan)
+        laid_out = time.perf_counter()
+        if self._on_gpu:
+            # Waiting for the second puts the thread to sleep, others have its core then.
+            begin, end = (torch.cuda.Event(enable_timing=True, blocking=True) for _ in range(2))
+            begin.record()
+            logprobs = self._logprobs(layout)
+            # torch hands pinned memory out again when the copies out of and into it ended.
+            host = torch.empty(logprobs.shape, dtype=logprobs.dtype, pin_memory=True)
+            host.copy_(logprobs, non_blocking=True)
+            end.record()
+            return _Launched(layout, host, laid_out - start, 0.0, begin, end)
+        logprobs = self._logprobs(layout)
+        seconds = time.perf_counter() - laid_out
+        return _Launched(layout, logprobs, laid_out - start, seconds)
+
+    def _logprobs(self, layout: Layout) -> torch.Tensor:
+        hidden = self._model.forward(layout)
+        return self._model.read(hidden, layout.column_start, layout.columns)
+
+    def _out_of_memory(self, message: str) -> OutOfDeviceMemory:
+        """The engine's error, once the memory that torch holds in reserve is free."""
+        if self._on_gpu:
+            torch.cuda.empty_cache()
+        return OutOfDeviceMemory(message)

@@ -37,13 +37,19 @@ SERVED = ServedModel(
 
 
 def engine_of(
-    tokenizer=None, *, token_budget=64, context_tokens=100_000, floor_cache_size=1000, **limits
+    tokenizer=None,
+    *,
+    ahead=0,
+    token_budget=64,
+    context_tokens=100_000,
+    floor_cache_size=1000,
+    **limits,
 ) -> Engine:
     tokenizer = tokenizer or ByteTokenizer()
     return Engine(
         served=SERVED,
         tokenizer=tokenizer,
-        forward=FakeForward(tokenizer.vocab_size),
+        forward=FakeForward(tokenizer.vocab_size, ahead),
         fingerprint=cpu_fingerprint("0" * 64, "float32", "test"),
         config=EngineConfig(token_budget=token_budget, floor_cache_size=floor_cache_size),
         limits=Limits(**limits),
@@ -192,12 +198,12 @@ def test_a_nan_floor_is_not_kept():
     assert engine.run([Work("words", (ask("q", "\nx:"),))])
 
 
-def test_a_failing_forward_fails_what_lay_in_the_pass_and_nothing_behind_it():
+@pytest.mark.parametrize("faults", ["start_faults", "finish_faults"])
+def test_a_failing_forward_fails_what_lay_in_the_pass_and_nothing_behind_it(faults):
     engine = engine_of(token_budget=10_000)
-    fake(engine).broken = True
+    getattr(fake(engine), faults)[0] = MemoryError("no memory")
     with pytest.raises(Fault, match="MemoryError"):
         engine.run([Work("words", (ask("q", "\nx:"),))])
-    fake(engine).broken = False
     assert engine.pending == 0
     assert engine.run([Work("words", (ask("q", "\nx:"),))])
 

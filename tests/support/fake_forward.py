@@ -1,13 +1,17 @@
 """A model without a model: log-probabilities that are a made-up function of the tokens so far.
 
-Stands in for `spinf_serve.engine.api.Forward`, and answers alone what a packed pass must answer.
+Stands in for `spinf_serve.engine.pipeline.Forward`, and answers alone what a packed pass must
+answer.
 """
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
+from spinf_serve.engine.pipeline import Started
 from spinf_serve.engine.tree.packing import PackedPass
 
 
@@ -19,26 +23,82 @@ def next_logprobs(tokens: Sequence[int], vocab: int) -> np.ndarray:
     return logprobs
 
 
+@dataclass(slots=True, eq=False)
+class FakeStarted:
+    """A pass in flight: its place among all passes, and what `finish` will give."""
+
+    number: int
+    columns: np.ndarray
+    layout_seconds: float = 0.0
+    device_seconds: float = 0.0
+
+
 class FakeForward:
     """Computes every read from the tokens on its path, as the plan lays them out.
 
+    Passes are numbered from 0 as they are started. Like a device with one queue it runs them in
+    that order: what is kept is kept, and released, in the order of the calls.
+
     Attributes:
+        ahead: as in `Forward`.
         rows: rows of each pass that was run.
+        calls: every start and finish with the number of its pass, in order; failed ones too.
+        trees: keys of the trees that have a part in each pass, by its number.
         kept: trunk tokens kept for later passes, by tree.
+        most_kept: the most trees that were kept at once.
         nan_tokens: reads whose path holds one of these tokens give NaN.
-        broken: raises instead of computing.
+        start_faults, finish_faults: raised instead of starting or finishing a pass, by its number.
+        ended: whether the device has ended a pass that is in flight; at first, none.
     """
 
-    def __init__(self, vocab: int) -> None:
+    def __init__(self, vocab: int, ahead: int = 0) -> None:
         self.vocab = vocab
+        self.ahead = ahead
         self.rows: list[int] = []
+        self.calls: list[tuple[str, int]] = []
+        self.trees: list[set[int]] = []
         self.kept: dict[int, list[int]] = {}
+        self.most_kept = 0
         self.nan_tokens: set[int] = set()
-        self.broken = False
+        self.start_faults: dict[int, Exception] = {}
+        self.finish_faults: dict[int, Exception] = {}
+        self.ended: Callable[[int], bool] = lambda number: False
 
-    def run(self, packed: PackedPass) -> tuple[np.ndarray, float]:
-        if self.broken:
-            raise MemoryError("no memory")
+    @property
+    def in_flight(self) -> list[int]:
+        """Numbers of the passes that were started and are not finished, in order."""
+        started = [n for call, n in self.calls if call == "start" and n not in self.start_faults]
+        finished = {n for call, n in self.calls if call == "finish"}
+        return [n for n in started if n not in finished]
+
+    def start(self, packed: PackedPass) -> FakeStarted:
+        number = len(self.trees)
+        self.calls.append(("start", number))
+        self.trees.append({part.key for part in packed.plan.slices})
+        for part in packed.plan.slices:
+            if part.keep:
+                # Room is made first: a pass that fails leaves it behind.
+                self.kept.setdefault(part.key, [])
+        self.most_kept = max(self.most_kept, len(self.kept))
+        if number in self.start_faults:
+            raise self.start_faults[number]
+        return FakeStarted(number, self.columns(packed))
+
+    def done(self, started: Started) -> bool:
+        return self.ended(cast(FakeStarted, started).number)
+
+    def finish(self, started: Started) -> np.ndarray:
+        own = cast(FakeStarted, started)
+        self.calls.append(("finish", own.number))
+        if own.number in self.finish_faults:
+            raise self.finish_faults[own.number]
+        return own.columns
+
+    def release(self, key: int) -> None:
+        self.kept.pop(key, None)
+
+    def columns(self, packed: PackedPass) -> np.ndarray:
+        """[C] what a pass comes to."""
         plan = packed.plan
         self.rows.append(len(plan.tokens))
         trunks = []
@@ -59,7 +119,4 @@ class FakeForward:
             logprobs = next_logprobs(path_of[int(row)], self.vocab)
             if not self.nan_tokens & set(path_of[int(row)]):
                 out[start:stop] = logprobs[plan.columns[start:stop]]
-        return out, 0.0
-
-    def release(self, key: int) -> None:
-        self.kept.pop(key, None)
+        return out

@@ -12,9 +12,8 @@ from tests.engine.test_api import ask, engine_of, fake
 def calls_for(questions: int) -> int:
     """Python calls that compiling, packing and assembling take for that many questions."""
     engine = engine_of(token_budget=2048)
-    fake(engine).run = lambda packed: (  # type: ignore[method-assign]
-        np.full(len(packed.plan.columns), -1.0, np.float32),
-        0.0,
+    fake(engine).columns = lambda packed: (  # type: ignore[method-assign]
+        np.full(len(packed.plan.columns), -1.0, np.float32)
     )
     asked = tuple(
         ask(f"q{n}", f"\n{n} late? Answer:", options=("y", "n")) for n in range(questions)

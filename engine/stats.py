@@ -1,0 +1,41 @@
+"""What an engine did and how long each part took: plain counters. Knows nothing else."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(slots=True)
+class Stats:
+    """What an engine did since it was opened. Seconds are wall time.
+
+    With passes in flight the times of host and device overlap, so that they add up to more than
+    the time that went by. The host's own parts and `forward_seconds` do not overlap each other,
+    apart from `compile` on other threads: what is left of a run is waiting for work.
+
+    Attributes:
+        passes: forwards that came back.
+        rows: tokens in them.
+        reads: rows whose next-token distribution was read.
+        nan_faults: works that failed because the model returned NaN.
+        compile_seconds: host, texts to trees, summed over the threads that compile.
+        pack_seconds: host, trees to passes.
+        layout_seconds: host, passes to what the model's operations index by.
+        assemble_seconds: host, log-probabilities to answers.
+        forward_seconds: host, launching passes and waiting for them to end. On the CPU that is the
+            model's whole time; a device that runs one pass ahead hides its own behind host work.
+        device_seconds: how long passes ran on the device, from its own clock, one by one; on the
+            CPU how long the model took.
+    """
+
+    HOST_PARTS: ClassVar[tuple[str, ...]] = ("compile", "pack", "layout", "assemble")
+
+    passes: int = 0
+    rows: int = 0
+    reads: int = 0
+    nan_faults: int = 0
+    compile_seconds: float = 0.0
+    pack_seconds: float = 0.0
+    layout_seconds: float = 0.0
+    assemble_seconds: float = 0.0
+    forward_seconds: float = 0.0
+    device_seconds: float = 0.0

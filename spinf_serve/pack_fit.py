@@ -250,7 +250,7 @@ def report_object(fitted: Fitted, pack_digest: str) -> dict[str, Any]:
         "routed": None if report is None else report.routed,
         "abstained": None if report is None else report.abstained,
         "notes": list(fitted.fitting.notes),
-        "commit": _commit(),
+        "commit": commit(),
         "command": " ".join(["spinf-serve", *sys.argv[1:]]),
         "date": datetime.now(UTC).date().isoformat(),
     }
@@ -268,7 +268,7 @@ def _report(report: Report | None) -> dict[str, Any]:
     return {"n": report.positives + report.negatives} | rates | auc
 
 
-def _commit() -> str | None:
+def commit() -> str | None:
     """The commit of the checkout one stands in, if it is one."""
     try:
         done = subprocess.run(

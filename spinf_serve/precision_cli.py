@@ -66,6 +66,7 @@ def precision(
     numbers for the model, else by numbers fitted on the compared rows. The model `auto` is the
     embedded one here.
     """
+    from spinf_serve.pack_fit import commit
     from spinf_serve.precision_scores import (
         REFERENCE,
         open_scheme,
@@ -94,6 +95,7 @@ def precision(
         if record_only:
             return
         told = compared(subjects, scores(REFERENCE), others)
+    told["commit"] = commit()
     told["command"] = " ".join(["spinf-serve", *sys.argv[1:]])
     told["date"] = datetime.now(UTC).date().isoformat()
     for line in precision_page(told):

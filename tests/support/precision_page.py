@@ -57,10 +57,9 @@ def _model(file: Path) -> str:
 
 
 def _how(file: Path, told: Mapping[str, Any]) -> str:
-    said = f"`{file.name}`: `{told['command']}`"
+    said = f"`{file.name}`: `{told['command']}` at `{told['commit']}`"
     for scheme in told["schemes"]:
-        torch = scheme["versions"]["torch"]
-        said += f"; {_format(scheme)} on {scheme['card']}, torch {torch}, at `{scheme['commit']}`"
+        said += f"; {_format(scheme)} on {scheme['card']}, torch {scheme['versions']['torch']}"
     fitted = [id for id, one in told["packs"].items() if one["cuts"] != "pack"]
     if fitted:
         which = "all packs" if len(fitted) == len(told["packs"]) else ", ".join(fitted)

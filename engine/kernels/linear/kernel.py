@@ -100,7 +100,8 @@ def _store(out, value, row, column, rows, columns, row0, column0, DESCRIPTORS: t
         tl.store(out + at, value.to(out.dtype.element_ty), mask=inside)
 
 
-@triton.jit
+# Lest another number of rows compiles anew: a multiple of 16, or one.
+@triton.jit(do_not_specialize=["rows"])
 def product_kernel(
     x,
     weight,

@@ -28,7 +28,8 @@ def _capped(logits, soft_cap):
     return tl.where(ratio < 0, -size, size)
 
 
-@triton.jit
+# Lest another number of rows compiles anew: a multiple of 16, or one.
+@triton.jit(do_not_specialize=["rows"])
 def tile_kernel(
     hidden,
     head,
@@ -95,7 +96,7 @@ def tile_kernel(
     tl.store(total + place, mass, mask=row < rows)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def row_kernel(
     largest,
     total,

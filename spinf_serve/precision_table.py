@@ -40,7 +40,7 @@ def compared(
     constants = {
         one.pack.id: _constants(one, model, reference.packs[one.pack.id]) for one in subjects
     }
-    told = {
+    told: dict[str, Any] = {
         "job": "precision",
         "model": model,
         "reference": {

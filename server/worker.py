@@ -1,7 +1,10 @@
 """The one thread that owns the engine: opens it, runs its passes, hands results back.
 
-Works that arrive together share passes: everything that waits is handed to the engine before each
-one. Knows no requests; whoever asks gives a function that is called with the outcome.
+Works that arrive together share passes: before each step of the engine it gets everything that
+waits. An engine that runs passes ahead starts the next one in a step before it waits for the one
+that runs, however little there is for it: so nobody waits longer than the rest of a pass and one
+more before their own begins. Knows no requests; whoever asks gives a function that is called with
+the outcome.
 """
 
 import logging
@@ -29,7 +32,8 @@ class Answered:
     Attributes:
         queue_seconds: from the asking until the engine had the works.
         score_seconds: from then until the last result.
-        busy_seconds: of those, how long passes ran.
+        busy_seconds: of those, how long the engine was at work or waited for a pass, this ticket's
+            or another's.
     """
 
     results: tuple[Result, ...]

@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from spinf_serve.engine.kernels.elementwise.heads_kernel import heads_kernel
 from spinf_serve.engine.kernels.elementwise.kernel import (
     add_norm_kernel,
-    heads_kernel,
     norm_kernel,
     row_warps,
 )
@@ -189,6 +189,7 @@ def _heads(heads: int, kv_heads: int, head_dim: int, v_is_k: bool) -> Case:
         "NORM": True,
         "V_NORM": True,
         "V_IS_K": v_is_k,
+        "CONFINE": True,
     }
     return Case(f"heads {heads}+{kv_heads}x{head_dim}", heads_kernel, types, constants, (), 4, 3)
 
@@ -228,21 +229,26 @@ def _tree(
     capability: Capability, heads: int, kv_heads: int, size: int, *, windowed: bool, borrows: bool
 ) -> Case:
     tiles = tiling(capability, size)
-    trunk = f"tensordesc<bf16[{tiles.keys}, {size}]>" if tiles.descriptors else "*bf16"
     types = dict.fromkeys(("q", "k", "v", "out"), "*bf16")
-    types |= dict.fromkeys(("trunk_k", "trunk_v", "kept_k", "kept_v"), trunk)
+    for part, width in (("k", size), ("v", size // tiles.splits)):
+        trunk = f"tensordesc<bf16[{tiles.keys}, {width}]>" if tiles.descriptors else "*bf16"
+        types |= dict.fromkeys((f"trunk_{part}", f"kept_{part}"), trunk)
     types |= dict.fromkeys(("tiles", "stretches", "queries", "positions", "path_keys"), "*i32")
     types |= {"factor": "fp32", "window": "i32"}
     constants = {
+        "out_scale": None,
         "HEADS": heads,
         "KV_HEADS": kv_heads,
         "SIZE": size,
         "WIDE": size,
+        "SPLITS": tiles.splits,
         "ROWS": tiles.rows,
         "KEYS": tiles.keys,
         "PATH_KEYS": tiles.path_keys,
+        "PATH_STAGES": tiles.path_stages,
         "WINDOWED": windowed,
         "BORROWS": borrows,
+        "ONE_LOOP": tiles.one_loop,
         "DESCRIPTORS": tiles.descriptors,
     }
     name = f"tree {heads}+{kv_heads}x{size}{', window' if windowed else ''}"

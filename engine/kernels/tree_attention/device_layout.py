@@ -1,9 +1,12 @@
 """A pass laid out for the attention kernel: tiles of queries and what they meet, as int32 arrays.
 
 A tile is a run of queries of one tree. It meets a range of the tree's trunk, in tiles of keys
-counted from the trunk's start, and then *stretches* of paths, keys counted from a path's start; one
-that many paths begin with is met by all of their queries at once. Which queries share a tile
-follows from the pass and moves no sum: keys that a query does not see leave its sums as they are.
+counted from the trunk's start, and then *stretches* of `STRETCH` tokens of its paths, counted from
+a path's start; one that many paths begin with is met by all of their queries at once. Stretches of
+equal depth are met side by side, in a *fold* of several slots: of these a query sees one at most, so
+it meets its own from the path's start on. Which queries share a tile, and which stretches a fold,
+follows from the pass and moves no sum: keys that a query does not see leave its sums as they are,
+and a stretch is as long as the step in which a card's matrix units add up.
 
 Knows no tensors and no device. A pass of 16k rows takes a few milliseconds.
 """
@@ -16,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinf_serve.engine.kernels.tree_attention.kept import Room
-from spinf_serve.engine.kernels.tree_attention.tiling import Tiling
+from spinf_serve.engine.kernels.tree_attention.tiling import STRETCH, Tiling
 from spinf_serve.engine.tree.plan import IntArray, Pass
 
 Array = TypeVar("Array")
@@ -25,11 +28,11 @@ Other = TypeVar("Other")
 TILE_FIELDS = 11
 """Fields of a tile: first entry and number of entries; tokens of the trunk; least and greatest
 position of the queries; pass row of the first trunk token in this pass; trunk offset of that token;
-first slot and slots of the kept trunk before it; first stretch and the end of the stretches."""
+first slot and slots of the kept trunk before it; first fold and the end of the folds."""
 
-STRETCH_FIELDS = 5
-"""Fields of a stretch: its first place in `path_keys`; its keys; depth of its first key; first entry
-that has these ancestors and the end of these entries."""
+STRETCH_FIELDS = 3
+"""Fields of a stretch: depth of its first key; first entry that has these ancestors and the end of
+these entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +68,15 @@ class Tiles(Generic[Array]):
     """The tiles of one set of queries.
 
     Attributes:
-        tile: [tiles, TILE_FIELDS].
-        stretch: [stretches, STRETCH_FIELDS].
+        tile: [tiles, TILE_FIELDS], those with the most keys first.
+        stretch: [folds, slots, STRETCH_FIELDS]; a slot without a stretch has no entries.
+        path_key: [folds, slots * STRETCH] pass row of each key; behind a path's end, and in a slot
+            without a stretch, some key of the tree.
     """
 
     tile: Array
     stretch: Array
+    path_key: Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +104,6 @@ class DeviceLayout(Generic[Array]):
     Attributes:
         tokens, positions: [N] as in `Pass`.
         read_rows, column_start, columns: as in `Pass`.
-        path_keys: [sum of path lengths] pass rows of the paths' tokens, path by path.
         every, reads: the queries.
         kinds: by kind of layers, in the order given.
     """
@@ -108,7 +113,6 @@ class DeviceLayout(Generic[Array]):
     read_rows: Array
     column_start: Array
     columns: Array
-    path_keys: Array
     every: Queries[Array]
     reads: Queries[Array]
     kinds: tuple[KindLayout[Array], ...]
@@ -135,7 +139,6 @@ def lay_out(
         read_rows=plan.read_rows,
         column_start=plan.column_start,
         columns=plan.columns,
-        path_keys=plan.path_rows[inside],
         every=Queries(_int32(every.query), every.position),
         reads=Queries(_int32(reads.query), reads.position),
         kinds=tuple(
@@ -152,7 +155,7 @@ def mapped(layout: DeviceLayout[Array], change: Callable[[Array], Other]) -> Dev
         return Queries(change(old.query), change(old.position))
 
     def tiles(old: Tiles[Array]) -> Tiles[Other]:
-        return Tiles(change(old.tile), change(old.stretch))
+        return Tiles(change(old.tile), change(old.stretch), change(old.path_key))
 
     return DeviceLayout(
         tokens=change(layout.tokens),
@@ -160,7 +163,6 @@ def mapped(layout: DeviceLayout[Array], change: Callable[[Array], Other]) -> Dev
         read_rows=change(layout.read_rows),
         column_start=change(layout.column_start),
         columns=change(layout.columns),
-        path_keys=change(layout.path_keys),
         every=queries(layout.every),
         reads=queries(layout.reads),
         kinds=tuple(
@@ -296,7 +298,9 @@ def _tiles(
     start += (np.cumsum(counts) - counts)[run]
     part = run % len(parts.row) if len(run) else run
     low, high = _extremes(asked.position, start, count)
-    stretches, tile_of = _stretches(plan, asked, start, count, kind.tiling.path_keys)
+    stretches = _Stretches.of(plan, asked, start, count)
+    fold, slot = _folds(stretches, kind.tiling.path_slots)
+    folds = np.bincount(stretches.tile[slot == 0], minlength=len(run))
     columns = (
         start,
         count,
@@ -307,61 +311,114 @@ def _tiles(
         parts.cut[part],
         room[part, 0],
         room[part, 1],
-        np.searchsorted(tile_of, np.arange(len(run))),
-        np.searchsorted(tile_of, np.arange(len(run)), side="right"),
+        np.cumsum(folds) - folds,
+        np.cumsum(folds),
     )
-    return Tiles(tile=_int32(np.stack(columns, axis=1)), stretch=stretches)
+    # The longest first, so that a card has only short ones to end with.
+    met = np.minimum(high + 1, parts.trunk_len[part])
+    if kind.window is not None:
+        met = met - np.maximum(low - kind.window + 1, 0)
+    order = np.argsort(-(met + kind.tiling.path_keys * folds), kind="stable")
+    return Tiles(
+        tile=_int32(np.stack(columns, axis=1)[order]),
+        **_filled(plan, stretches, fold, slot, kind.tiling.path_slots),
+    )
 
 
-def _stretches(
-    plan: Pass,
-    asked: _Asked,
-    start: NDArray[np.int64],
-    count: NDArray[np.int64],
-    keys: int,
-) -> tuple[IntArray, NDArray[np.int64]]:
-    """What the branch entries of each tile meet of their paths, and each stretch's tile.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stretches:
+    """What the branch entries of each tile meet of their paths, tile by tile and path by path.
 
-    A stretch is `keys` tokens of a path, counted from the path's start. Paths that agree in a whole
-    stretch meet it together: in pre-order their entries stand in one run. A tile's stretches come
-    path by path and by depth, so that an entry meets its own from the path's start on.
+    Attributes:
+        tile: the tile of each.
+        path: a path that it is of.
+        step: its number there, counted from the path's start.
+        first, end: the entries that have it.
     """
-    trunk_entries = len(asked.query) - len(asked.path)
-    entry = np.arange(len(asked.path))
-    tile = np.searchsorted(start, entry + trunk_entries, side="right") - 1
-    # A visit is a run of entries of one path in one tile.
-    begins = np.ones(len(entry), bool)
-    begins[1:] = (np.diff(tile) != 0) | (np.diff(asked.path) != 0)
-    visit = np.flatnonzero(begins)
-    path, tile = asked.path[visit], tile[visit]
-    deepest = np.maximum.reduceat(asked.depth, visit) if len(visit) else visit
-    last = deepest // keys
-    ends = plan.path_rows[path, keys - 1 :: keys]
-    # Whole stretches in common with the visit before; the same row has the same ancestors.
-    common = np.zeros(len(visit), np.int64)
-    same = (ends[1:] == ends[:-1]) & (ends[1:] >= 0) & (np.diff(tile) == 0)[:, None]
-    common[1:] = np.logical_and.accumulate(same, axis=1).sum(axis=1)
-    met = np.append(-1, last[:-1])
-    first = np.minimum(common, met + 1)
 
-    number, step, _ = _cut(np.maximum(last + 1 - first, 0), 1)
-    step += first[number]
-    # Entries up to the next visit that has another stretch here.
-    depths = np.arange(int(last.max(initial=-1)) + 1)
-    changes = common[:, None] <= depths
-    following = np.where(changes, np.arange(len(visit))[:, None], len(visit))
-    following = np.minimum.accumulate(following[::-1], axis=0)[::-1]
-    following = np.concatenate((following[1:], np.full((1, len(depths)), len(visit))))
-    edges = np.append(visit, len(entry)) + trunk_entries
-    path_start = np.cumsum(plan.path_len, dtype=np.int64) - plan.path_len
-    columns = (
-        path_start[path[number]] + keys * step,
-        np.minimum(plan.path_len[path[number]] - keys * step, keys),
-        keys * step,
-        edges[number],
-        edges[following[number, step]],
-    )
-    return _int32(np.stack(columns, axis=1)), tile[number]
+    tile: NDArray[np.int64]
+    path: NDArray[np.int64]
+    step: NDArray[np.int64]
+    first: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls, plan: Pass, asked: _Asked, start: NDArray[np.int64], count: NDArray[np.int64]
+    ) -> "_Stretches":
+        """Paths that agree in a whole stretch meet it together.
+
+        In pre-order their entries stand in one run.
+        """
+        trunk_entries = len(asked.query) - len(asked.path)
+        entry = np.arange(len(asked.path))
+        tile = np.searchsorted(start, entry + trunk_entries, side="right") - 1
+        # A visit is a run of entries of one path in one tile.
+        begins = np.ones(len(entry), bool)
+        begins[1:] = (np.diff(tile) != 0) | (np.diff(asked.path) != 0)
+        visit = np.flatnonzero(begins)
+        path, tile = asked.path[visit], tile[visit]
+        deepest = np.maximum.reduceat(asked.depth, visit) if len(visit) else visit
+        last = deepest // STRETCH
+        ends = plan.path_rows[path, STRETCH - 1 :: STRETCH]
+        # Whole stretches in common with the visit before; the same row has the same ancestors.
+        common = np.zeros(len(visit), np.int64)
+        same = (ends[1:] == ends[:-1]) & (ends[1:] >= 0) & (np.diff(tile) == 0)[:, None]
+        common[1:] = np.logical_and.accumulate(same, axis=1).sum(axis=1)
+        met = np.append(-1, last[:-1])
+        first = np.minimum(common, met + 1)
+
+        number, step, _ = _cut(np.maximum(last + 1 - first, 0), 1)
+        step += first[number]
+        # Entries up to the next visit that has another stretch here.
+        depths = np.arange(int(last.max(initial=-1)) + 1)
+        changes = common[:, None] <= depths
+        following = np.where(changes, np.arange(len(visit))[:, None], len(visit))
+        following = np.minimum.accumulate(following[::-1], axis=0)[::-1]
+        following = np.concatenate((following[1:], np.full((1, len(depths)), len(visit))))
+        edges = np.append(visit, len(entry)) + trunk_entries
+        return cls(
+            tile=tile[number],
+            path=path[number],
+            step=step,
+            first=edges[number],
+            end=edges[following[number, step]],
+        )
+
+
+def _folds(stretches: _Stretches, slots: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Fold and slot of each stretch: those of one step of a tile fill folds, step after step."""
+    order = np.lexsort((stretches.step, stretches.tile))
+    tile, step = stretches.tile[order], stretches.step[order]
+    opens = np.ones(len(order), bool)
+    opens[1:] = (np.diff(tile) != 0) | (np.diff(step) != 0)
+    at = np.arange(len(order))
+    rank = at - np.maximum.accumulate(np.where(opens, at, 0))
+    fold, slot = np.empty_like(order), np.empty_like(order)
+    slot[order] = rank % slots
+    fold[order] = np.cumsum(rank % slots == 0) - 1
+    return fold, slot
+
+
+def _filled(
+    plan: Pass,
+    stretches: _Stretches,
+    fold: NDArray[np.int64],
+    slot: NDArray[np.int64],
+    slots: int,
+) -> dict[str, IntArray]:
+    """The folds of `Tiles`."""
+    folds = int(fold.max(initial=-1)) + 1
+    table = np.zeros((folds, slots, STRETCH_FIELDS), np.int32)
+    table[fold, slot] = np.stack((STRETCH * stretches.step, stretches.first, stretches.end), axis=1)
+    depth = STRETCH * stretches.step[:, None] + np.arange(STRETCH)
+    depth = np.minimum(depth, plan.path_len[stretches.path][:, None] - 1)
+    rows = plan.path_rows[stretches.path[:, None], depth]
+    first = slot == 0
+    keys = np.empty((folds, slots, STRETCH), np.int32)
+    keys[fold[first]] = rows[first, None]
+    keys[fold, slot] = rows
+    return {"stretch": table, "path_key": keys.reshape(folds, slots * STRETCH)}
 
 
 def _cut(

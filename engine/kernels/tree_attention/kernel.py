@@ -1,13 +1,15 @@
 """Tree attention on the device: one kernel over the tiles of a device layout.
 
 A row's result is one running softmax: over the keys of its trunk that it sees, in tiles counted
-from the trunk's start, then over those of its path, in stretches counted from the path's. The query
+from the trunk's start, then over those of its path, in stretches counted from the path's. Several
+paths' stretches are the keys of one product, in which a row sees those of its own alone. The query
 heads that share a key/value head are rows of one tile.
 
 What is masked changes no sum: a weight of zero is added, and what was summed before is multiplied
 by exactly one. Tiles in which every row sees every key go through the same arithmetic without the
 mask. So a row's bits depend on its trunk and its path alone, as long as the rows of a product do
-not depend on one another; that is for a check on the card at hand to confirm.
+not depend on one another, and zeros before and behind the keys of a stretch leave their sum as it
+is; that is for a check on the card at hand to confirm.
 
 Weights are `2 ** (scale * log2(e) * (score - largest score))` in float32 and meet the values in the
 model's dtype; sums are float32.
@@ -22,6 +24,8 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from spinf_serve.engine.kernels.device import room, rounded
+from spinf_serve.engine.kernels.linear.kernel import for_float8
 from spinf_serve.engine.kernels.tree_attention.device_layout import (
     STRETCH_FIELDS,
     TILE_FIELDS,
@@ -31,11 +35,14 @@ from spinf_serve.engine.kernels.tree_attention.device_layout import (
     Tiles,
     mapped,
 )
+from spinf_serve.engine.kernels.tree_attention.tiling import STRETCH
 from spinf_serve.engine.tree.plan import IntArray
 
 _LEAST = tl.constexpr(-float("inf"))
 _TILE_FIELDS = tl.constexpr(TILE_FIELDS)
 _STRETCH_FIELDS = tl.constexpr(STRETCH_FIELDS)
+_STRETCH = tl.constexpr(STRETCH)
+_NEVER, _SOMETIMES, _ALWAYS = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 
 FP_FUSION = False
 """The compiler fuses no product with a sum on its own. It compiles one fold several times over, with
@@ -66,7 +73,11 @@ def upload(layout: DeviceLayout[IntArray], device: torch.device) -> DeviceLayout
     arrays: list[IntArray] = []
     mapped(layout, arrays.append)
     padded = [np.pad(array.ravel(), (0, -array.size % _ALIGNED)) for array in arrays]
-    words = torch.from_numpy(np.concatenate(padded)).to(device)
+    words = torch.from_numpy(np.concatenate(padded))
+    if device.type == "cuda":
+        # From other memory the copy would wait until the passes before this one end.
+        words = words.pin_memory()
+    words = words.to(device, non_blocking=True)
     found = iter(torch.split(words, [part.size for part in padded]))
     return mapped(layout, lambda array: next(found)[: array.size].view(array.shape))
 
@@ -81,6 +92,7 @@ def attention(
     scale: float,
     kept: Kept | None = None,
     reads_only: bool = False,
+    out_scale: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Tree attention of one layer; q [N, H, D], k and v [N, G, D] -> [N, H * D] in q's dtype.
 
@@ -95,19 +107,22 @@ def attention(
         scale: factor of the scores, above 0.
         kept: the layer's pool: keys from before this pass are read from it and those that a later
             pass needs are written to it. May be None when the pass does neither.
+        out_scale: one float32 that results are divided by, then clamped and rounded from float32 to
+            float8_e4m3fn as `Quant` says; None for q's dtype.
     """
     work = layout.kinds[kind]
     tiles, queries = (work.reads, layout.reads) if reads_only else (work.every, layout.every)
-    _check(work, queries, q, k, v, scale, kept)
-    out = torch.empty_like(q)
+    _check(work, queries, q, k, v, scale, kept, out_scale)
+    dtype = q.dtype if out_scale is None else torch.float8_e4m3fn
+    out = room(tuple(q.shape), dtype, q.device)
     if len(tiles.tile):
         factor = scale * math.log2(math.e)
-        _launch(work, tiles, queries, layout.path_keys, (q, k, v, out), factor, kept)
+        _launch(work, tiles, queries, (q, k, v, out), out_scale, factor, kept)
     if kept is not None and len(work.keep_rows):
         # Afterwards: a ring's new keys take the place of some that these rows still saw.
         kept.keys.index_copy_(0, work.keep_slots.long(), k.index_select(0, work.keep_rows))
         kept.values.index_copy_(0, work.keep_slots.long(), v.index_select(0, work.keep_rows))
-    return out.flatten(1)
+    return rounded(out, dtype).flatten(1)
 
 
 def confine_nan(k: torch.Tensor, v: torch.Tensor) -> None:
@@ -140,6 +155,7 @@ def _check(
     v: torch.Tensor,
     scale: float,
     kept: Kept | None,
+    out_scale: torch.Tensor | None,
 ) -> None:
     group = work.kind.group
     if q.shape[1] != k.shape[1] * group or k.shape != v.shape or q.shape[2] != k.shape[2]:
@@ -154,6 +170,8 @@ def _check(
         raise AssertionError("the interpreter multiplies and rounds 16-bit floats wrongly")
     if not scale > 0:
         raise AssertionError(f"the scale must be above 0, not {scale}")
+    if out_scale is not None and (out_scale.numel() != 1 or out_scale.dtype != torch.float32):
+        raise AssertionError(f"the result's scale is one float32, not {list(out_scale.shape)}")
     if kept is None and (work.borrows or len(work.keep_rows)):
         raise AssertionError("the pass reads or writes kept keys and was given none")
 
@@ -162,8 +180,8 @@ def _launch(
     work: KindLayout[torch.Tensor],
     tiles: Tiles[torch.Tensor],
     queries: Queries[torch.Tensor],
-    path_keys: torch.Tensor,
     heads: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor],
+    out_scale: torch.Tensor | None,
     factor: float,
     kept: Kept | None,
 ) -> None:
@@ -173,36 +191,42 @@ def _launch(
     wide = _wide(size)
     descriptors = kind.tiling.descriptors and wide == size
 
-    def address(tensor: torch.Tensor) -> torch.Tensor | TensorDescriptor:
+    splits = kind.tiling.splits
+
+    def address(tensor: torch.Tensor, width: int) -> torch.Tensor | TensorDescriptor:
         if not descriptors:
             return tensor
-        return TensorDescriptor.from_tensor(tensor.flatten(1), [kind.tiling.keys, size])
+        return TensorDescriptor.from_tensor(tensor.flatten(1), [kind.tiling.keys, width])
 
-    tree_kernel[(len(tiles.tile), k.shape[1])](
+    tree_kernel[(len(tiles.tile), k.shape[1], splits)](
         q,
         k,
         v,
-        address(k),
-        address(v),
-        address(borrowed.keys),
-        address(borrowed.values),
+        address(k, size),
+        address(v, size // splits),
+        address(borrowed.keys, size),
+        address(borrowed.values, size // splits),
         out,
+        out_scale,
         tiles.tile,
         tiles.stretch,
+        tiles.path_key,
         queries.query,
         queries.position,
-        path_keys,
         factor,
         kind.window or 0,
         HEADS=q.shape[1],
         KV_HEADS=k.shape[1],
         SIZE=size,
         WIDE=wide,
+        SPLITS=splits,
         ROWS=kind.tiling.rows,
         KEYS=kind.tiling.keys,
         PATH_KEYS=kind.tiling.path_keys,
+        PATH_STAGES=kind.tiling.path_stages,
         WINDOWED=kind.window is not None,
         BORROWS=work.borrows,
+        ONE_LOOP=kind.tiling.one_loop,
         DESCRIPTORS=descriptors,
         num_warps=kind.tiling.warps,
         num_stages=kind.tiling.stages,
@@ -216,11 +240,8 @@ def _wide(size: int) -> int:
 
 
 @triton.jit
-def _fold(top, total, values, q, k, v, seen, factor, MASK: tl.constexpr):
-    """The running softmax of a tile's rows with one more tile of keys and values in it."""
-    scores = tl.dot(q, tl.trans(k), input_precision="ieee")
-    if MASK:
-        scores = tl.where(seen, scores, _LEAST)
+def _fold(top, total, values, scores, v, factor):
+    """The running softmax of a tile's rows with one more tile of scores and values in it."""
     new = tl.maximum(top, tl.max(scores, 1))
     # A row that has seen nothing so far: its weights are 2 ** -inf, not 2 ** (inf - inf).
     base = tl.where(new == _LEAST, 0.0, new)
@@ -235,11 +256,12 @@ def _fold(top, total, values, q, k, v, seen, factor, MASK: tl.constexpr):
 
 @triton.jit
 def _meet(
-    top, total, values, q, k, v, begin, end, row, shift, ring, kv_head, position, trunk_len,
-    factor, window,
+    top, total, values, q, k, v, begin, full, part, end, row, shift, ring, kv_head, position,
+    trunk_len, factor, window,
     STRIDE: tl.constexpr,
     SIZE: tl.constexpr,
     WIDE: tl.constexpr,
+    SPLITS: tl.constexpr,
     KEYS: tl.constexpr,
     MASK: tl.constexpr,
     WINDOWED: tl.constexpr,
@@ -248,10 +270,12 @@ def _meet(
 ):  # fmt: skip
     """Rows of a tile against the trunk's keys from `begin`, a tile's border, up to `end`.
 
-    The key at offset j lies in row `row + j - shift`, or in a ring at `row + j % ring`.
+    The key at offset j lies in row `row + j - shift`, or in a ring at `row + j % ring`. With MASK
+    sometimes, those before `full` and from `part` on are masked.
     """
     lane = tl.arange(0, KEYS)
     d = tl.arange(0, WIDE)
+    e = _columns(WIDE, SPLITS)
     if not DESCRIPTORS:
         k_start = k + row.to(tl.int64) * STRIDE + kv_head * SIZE
         v_start = v + row.to(tl.int64) * STRIDE + kv_head * SIZE
@@ -261,21 +285,41 @@ def _meet(
         if DESCRIPTORS:
             # Rows behind the end are there, finite and masked, or zeros.
             tile_k = k.load([row + place, kv_head * SIZE])
-            tile_v = v.load([row + place, kv_head * SIZE])
+            tile_v = v.load([row + place, kv_head * SIZE + tl.program_id(2) * (WIDE // SPLITS)])
         else:
-            at = (place + lane)[:, None] * STRIDE + d[None, :]
-            if MASK or SIZE < WIDE:
-                inside = (key < end)[:, None] & (d[None, :] < SIZE)
-                tile_k = tl.load(k_start + at, mask=inside, other=0.0)
-                tile_v = tl.load(v_start + at, mask=inside, other=0.0)
+            at = (place + lane)[:, None] * STRIDE
+            if MASK != _NEVER or SIZE < WIDE:
+                inside = (key < end)[:, None]
+                k_inside = inside & (d[None, :] < SIZE)
+                tile_k = tl.load(k_start + at + d[None, :], mask=k_inside, other=0.0)
+                v_inside = inside & (e[None, :] < SIZE)
+                tile_v = tl.load(v_start + at + e[None, :], mask=v_inside, other=0.0)
             else:
-                tile_k = tl.load(k_start + at)
-                tile_v = tl.load(v_start + at)
-        seen = (key[None, :] <= position[:, None]) & (key[None, :] < trunk_len)
-        if WINDOWED:
-            seen = seen & (key[None, :] > position[:, None] - window)
-        top, total, values = _fold(top, total, values, q, tile_k, tile_v, seen, factor, MASK)
+                tile_k = tl.load(k_start + at + d[None, :])
+                tile_v = tl.load(v_start + at + e[None, :])
+        scores = tl.dot(q, tl.trans(tile_k), input_precision="ieee")
+        if MASK == _SOMETIMES:
+            if (first < full) | (first >= part):
+                scores = _masked(scores, key, position, trunk_len, window, WINDOWED)
+        elif MASK == _ALWAYS:
+            scores = _masked(scores, key, position, trunk_len, window, WINDOWED)
+        top, total, values = _fold(top, total, values, scores, tile_v, factor)
     return top, total, values
+
+
+@triton.jit
+def _columns(WIDE: tl.constexpr, SPLITS: tl.constexpr):
+    """Columns of a head's values that this program computes."""
+    return tl.program_id(2) * (WIDE // SPLITS) + tl.arange(0, WIDE // SPLITS)
+
+
+@triton.jit
+def _masked(scores, key, position, trunk_len, window, WINDOWED: tl.constexpr):
+    """Scores [rows, keys] with those of trunk keys that a row does not see made the least."""
+    seen = (key[None, :] <= position[:, None]) & (key[None, :] < trunk_len)
+    if WINDOWED:
+        seen = seen & (key[None, :] > position[:, None] - window)
+    return tl.where(seen, scores, _LEAST)
 
 
 @triton.jit
@@ -285,28 +329,37 @@ def _meet_all(
     STRIDE: tl.constexpr,
     SIZE: tl.constexpr,
     WIDE: tl.constexpr,
+    SPLITS: tl.constexpr,
     KEYS: tl.constexpr,
     WINDOWED: tl.constexpr,
     RING: tl.constexpr,
+    ONE_LOOP: tl.constexpr,
     DESCRIPTORS: tl.constexpr,
 ):  # fmt: skip
     """As `_meet` from `begin` to `end`; every row of the tile sees the keys from `full` to `part`."""
-    if WINDOWED:
+    if ONE_LOOP:
         top, total, values = _meet(
-            top, total, values, q, k, v, begin, full, row, shift, ring, kv_head, position,
-            trunk_len, factor, window,
-            STRIDE, SIZE, WIDE, KEYS, True, WINDOWED, RING, DESCRIPTORS,
+            top, total, values, q, k, v, begin, full, part, end, row, shift, ring, kv_head,
+            position, trunk_len, factor, window,
+            STRIDE, SIZE, WIDE, SPLITS, KEYS, _SOMETIMES, WINDOWED, RING, DESCRIPTORS,
         )  # fmt: skip
-    top, total, values = _meet(
-        top, total, values, q, k, v, full, part, row, shift, ring, kv_head, position,
-        trunk_len, factor, window,
-        STRIDE, SIZE, WIDE, KEYS, False, WINDOWED, RING, DESCRIPTORS,
-    )  # fmt: skip
-    top, total, values = _meet(
-        top, total, values, q, k, v, part, end, row, shift, ring, kv_head, position,
-        trunk_len, factor, window,
-        STRIDE, SIZE, WIDE, KEYS, True, WINDOWED, RING, DESCRIPTORS,
-    )  # fmt: skip
+    else:
+        if WINDOWED:
+            top, total, values = _meet(
+                top, total, values, q, k, v, begin, full, part, full, row, shift, ring, kv_head,
+                position, trunk_len, factor, window,
+                STRIDE, SIZE, WIDE, SPLITS, KEYS, _ALWAYS, WINDOWED, RING, DESCRIPTORS,
+            )  # fmt: skip
+        top, total, values = _meet(
+            top, total, values, q, k, v, full, full, part, part, row, shift, ring, kv_head,
+            position, trunk_len, factor, window,
+            STRIDE, SIZE, WIDE, SPLITS, KEYS, _NEVER, WINDOWED, RING, DESCRIPTORS,
+        )  # fmt: skip
+        top, total, values = _meet(
+            top, total, values, q, k, v, part, full, part, end, row, shift, ring, kv_head,
+            position, trunk_len, factor, window,
+            STRIDE, SIZE, WIDE, SPLITS, KEYS, _ALWAYS, WINDOWED, RING, DESCRIPTORS,
+        )  # fmt: skip
     return top, total, values
 
 
@@ -320,22 +373,26 @@ def tree_kernel(
     kept_k,
     kept_v,
     out,
+    out_scale,
     tiles,
     stretches,
+    path_keys,
     queries,
     positions,
-    path_keys,
     factor,
     window,
     HEADS: tl.constexpr,
     KV_HEADS: tl.constexpr,
     SIZE: tl.constexpr,
     WIDE: tl.constexpr,
+    SPLITS: tl.constexpr,
     ROWS: tl.constexpr,
     KEYS: tl.constexpr,
     PATH_KEYS: tl.constexpr,
+    PATH_STAGES: tl.constexpr,
     WINDOWED: tl.constexpr,
     BORROWS: tl.constexpr,
+    ONE_LOOP: tl.constexpr,
     DESCRIPTORS: tl.constexpr,
 ):
     """One tile and one key/value head; `trunk_k` and `trunk_v` are `k` and `v`, as descriptors."""
@@ -352,8 +409,8 @@ def tree_kernel(
     cut = tl.load(fields + 6)
     slot = tl.load(fields + 7)
     ring = tl.load(fields + 8)
-    stretch_begin = tl.load(fields + 9)
-    stretch_end = tl.load(fields + 10)
+    fold_begin = tl.load(fields + 9)
+    fold_end = tl.load(fields + 10)
 
     r = tl.arange(0, ROWS)
     d = tl.arange(0, WIDE)
@@ -365,7 +422,7 @@ def tree_kernel(
     tile_q = tl.load(q + at, mask=d[None, :] < SIZE, other=0.0)
     top = tl.full((ROWS,), _LEAST, tl.float32)
     total = tl.zeros((ROWS,), tl.float32)
-    values = tl.zeros((ROWS, WIDE), tl.float32)
+    values = tl.zeros((ROWS, WIDE // SPLITS), tl.float32)
 
     # Keys from `begin` to `end` are seen by some row; from `full` to `part` by all, in whole tiles.
     end = tl.minimum(high + 1, trunk_len)
@@ -381,7 +438,7 @@ def tree_kernel(
             top, total, values, tile_q, kept_k, kept_v, tl.minimum(begin, cut),
             tl.minimum(full, cut), tl.minimum(part, cut), tl.minimum(end, cut), slot, 0, ring,
             kv_head, position, trunk_len, factor, window,
-            STRIDE, SIZE, WIDE, KEYS, WINDOWED, True, DESCRIPTORS,
+            STRIDE, SIZE, WIDE, SPLITS, KEYS, WINDOWED, True, ONE_LOOP, DESCRIPTORS,
         )  # fmt: skip
         begin = tl.maximum(begin, cut)
         full = tl.maximum(full, cut)
@@ -390,31 +447,36 @@ def tree_kernel(
     top, total, values = _meet_all(
         top, total, values, tile_q, trunk_k, trunk_v, begin, full, part, end, row, cut, ring,
         kv_head, position, trunk_len, factor, window,
-        STRIDE, SIZE, WIDE, KEYS, WINDOWED, False, DESCRIPTORS,
+        STRIDE, SIZE, WIDE, SPLITS, KEYS, WINDOWED, False, ONE_LOOP, DESCRIPTORS,
     )  # fmt: skip
 
     lane = tl.arange(0, PATH_KEYS)
-    for number in range(stretch_begin, stretch_end):
-        stretch = stretches + number * _STRETCH_FIELDS
-        start = tl.load(stretch)
-        keys = tl.load(stretch + 1)
-        place = trunk_len + tl.load(stretch + 2) + lane
-        # Behind the end the last key again, which is masked: all that is loaded is there.
-        key_row = tl.load(path_keys + start + tl.minimum(lane, keys - 1))
-        key_at = (key_row * STRIDE + kv_head * SIZE)[:, None] + d[None, :]
-        tile_k = tl.load(k + key_at, mask=d[None, :] < SIZE, other=0.0)
-        tile_v = tl.load(v + key_at, mask=d[None, :] < SIZE, other=0.0)
-        is_theirs = (entry >= tl.load(stretch + 3)) & (entry < tl.load(stretch + 4))
-        seen = is_theirs[:, None] & (place[None, :] <= position[:, None])
+    e = _columns(WIDE, SPLITS)
+    seat = lane // _STRETCH
+    for fold in tl.range(fold_begin, fold_end, num_stages=PATH_STAGES):
+        key_row = tl.load(path_keys + fold * PATH_KEYS + lane)
+        key_at = (key_row * STRIDE + kv_head * SIZE)[:, None]
+        tile_k = tl.load(k + key_at + d[None, :], mask=d[None, :] < SIZE, other=0.0)
+        scores = tl.dot(tile_q, tl.trans(tile_k), input_precision="ieee")
+        stretch = stretches + (fold * (PATH_KEYS // _STRETCH) + seat) * _STRETCH_FIELDS
+        place = trunk_len + tl.load(stretch) + lane % _STRETCH
+        first, last = tl.load(stretch + 1), tl.load(stretch + 2)
+        seen = (entry[:, None] >= first[None, :]) & (entry[:, None] < last[None, :])
+        seen = seen & (place[None, :] <= position[:, None])
         if WINDOWED:
             seen = seen & (place[None, :] > position[:, None] - window)
-        top, total, values = _fold(top, total, values, tile_q, tile_k, tile_v, seen, factor, True)
+        scores = tl.where(seen, scores, _LEAST)
+        tile_v = tl.load(v + key_at + e[None, :], mask=e[None, :] < SIZE, other=0.0)
+        top, total, values = _fold(top, total, values, scores, tile_v, factor)
 
     # Loaded again, so that a tile of addresses does not take registers all along.
     query = tl.load(queries + entry, volatile=True)
-    at = ((query * HEADS + kv_head * GROUP + r % GROUP) * SIZE)[:, None] + d[None, :]
-    stored = (r < count * GROUP)[:, None] & (d[None, :] < SIZE)
-    tl.store(out + at, (values / total[:, None]).to(out.dtype.element_ty), mask=stored)
+    at = ((query * HEADS + kv_head * GROUP + r % GROUP) * SIZE)[:, None] + e[None, :]
+    stored = (r < count * GROUP)[:, None] & (e[None, :] < SIZE)
+    values = values / total[:, None]
+    if out_scale is not None:
+        values = for_float8(values * tl.div_rn(1.0, tl.load(out_scale)))
+    tl.store(out + at, values.to(out.dtype.element_ty), mask=stored)
 
 
 @triton.jit(do_not_specialize=["count"])

@@ -1,13 +1,17 @@
 """Tile sizes of the attention kernels, by card and head size. A table, no search.
 
-The numbers of keys are part of the numerics: a row sums over its keys so many at a time. The number
-of rows, warps and stages is speed alone.
+The number of a trunk's keys is part of the numerics: a row sums over its keys so many at a time, and
+over those of a path `STRETCH` at a time. The rest is speed alone.
 """
 
 from dataclasses import dataclass
 
 from spinf_serve.engine.kernels.tiles import INTERPRETER, Capability, entry_of
 from spinf_serve.engine.tree.plan import TRUNK_BLOCK
+
+STRETCH = 16
+"""Keys of a path that are added up at a time: what a matrix unit adds up in one step, so that it does
+not matter which of the steps of a fold they take. Part of the numerics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +21,11 @@ class Tiling:
     Attributes:
         rows: of a tile.
         keys: of a trunk at a time; they divide `TRUNK_BLOCK`, at whose multiples trunks are cut.
-        path_keys: of a path at a time.
+        path_keys: of paths at a time, a power of two of at least `STRETCH`.
         warps, stages: of a launch.
+        path_stages: as `stages`, of the loop over path keys.
+        one_loop: keys that all rows see are met in the loop of the others, which asks each time.
+        splits: programs that share a tile, each with a part of the values' columns.
         descriptors: keys and values of a trunk are loaded through the card's bulk copy engine,
             where a head has no padding.
     """
@@ -28,11 +35,21 @@ class Tiling:
     path_keys: int
     warps: int
     stages: int
+    path_stages: int = 1
+    one_loop: bool = False
+    splits: int = 1
     descriptors: bool = False
 
     def __post_init__(self) -> None:
         if TRUNK_BLOCK % self.keys:
             raise AssertionError(f"a tile of {self.keys} keys does not divide {TRUNK_BLOCK}")
+        if self.path_keys % STRETCH:
+            raise AssertionError(f"a fold of {self.path_keys} keys is no whole stretches")
+
+    @property
+    def path_slots(self) -> int:
+        """Stretches of paths that are met at a time."""
+        return self.path_keys // STRETCH
 
     def tokens(self, group: int) -> int:
         """Tokens of a tile, with the heads of a group folded into its rows."""

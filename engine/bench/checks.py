@@ -19,11 +19,15 @@ Bits = tuple[bytes, ...]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One comparison: what was compared, answers compared, answers whose bits differ."""
+    """One comparison: what was compared, answers compared, answers whose bits differ.
+
+    `sizes` are those of the passes, contents or questions at which they did, where there are many.
+    """
 
     name: str
     compared: int
     different: int
+    sizes: tuple[int, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -61,13 +65,13 @@ def invariance_checks(engine: Engine, works: Sequence[Work]) -> Iterator[Check]:
         works: at least two, all with the same questions.
     """
     together = [answer_bits(result) for result in engine.run(works)]
-    yield _compare("run again", together, _each(engine, works))
+    yield compare("run again", together, _each(engine, works))
 
     alone = [answer_bits(engine.run([work])[0]) for work in works]
-    yield _compare("each content alone", together, alone)
+    yield compare("each content alone", together, alone)
 
     turned = [answer_bits(result) for result in engine.run(works[::-1])][::-1]
-    yield _compare("contents in reverse order", together, turned)
+    yield compare("contents in reverse order", together, turned)
 
     first = works[0]
     single = [
@@ -75,16 +79,15 @@ def invariance_checks(engine: Engine, works: Sequence[Work]) -> Iterator[Check]:
         for question in first.questions
     ]
     joined = tuple(bits for part in single for bits in part)
-    yield _compare("each question alone", together[:1], [joined])
+    yield compare("each question alone", together[:1], [joined])
 
     backwards = Work(first.content, first.questions[::-1])
     mirrored = answer_bits(engine.run([backwards])[0])
     per_question = [len(question.prompts) for question in backwards.questions]
-    yield _compare(
-        "questions in reverse order", together[:1], [_unreversed(mirrored, per_question)]
-    )
+    yield compare("questions in reverse order", together[:1], [_unreversed(mirrored, per_question)])
 
-    yield from _other_threads(engine, works, together)
+    if engine.config.device != "cuda":
+        yield from _other_threads(engine, works, together)
 
 
 def _each(engine: Engine, works: Sequence[Work]) -> list[Bits]:
@@ -97,7 +100,7 @@ def _other_threads(engine: Engine, works: Sequence[Work], expected: list[Bits]) 
         for other in sorted({1, 2, max(1, threads - 1)} - {threads}):
             torch.set_num_threads(other)
             name = f"{other} thread{'s' if other > 1 else ''} instead of {threads}"
-            yield _compare(name, expected, _each(engine, works))
+            yield compare(name, expected, _each(engine, works))
     finally:
         torch.set_num_threads(threads)
 
@@ -112,7 +115,8 @@ def _unreversed(bits: Bits, sizes: Sequence[int]) -> Bits:
     return tuple(one for part in reversed(parts) for one in part)
 
 
-def _compare(name: str, expected: Sequence[Bits], got: Sequence[Bits]) -> Check:
+def compare(name: str, expected: Sequence[Bits], got: Sequence[Bits]) -> Check:
+    """Two runs of the same works, answer by answer."""
     pairs = [(a, b) for x, y in zip(expected, got, strict=True) for a, b in zip(x, y, strict=True)]
     return Check(name, len(pairs), sum(a != b for a, b in pairs))
 

@@ -1,70 +1,134 @@
 """`spinf-serve doctor`: checks on this machine that a score is what it should be, and says so."""
 
+import hashlib
 import importlib.util
+import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, replace
 from importlib.metadata import version
+from pathlib import Path
+from typing import Any
 
 import torch
 
-from spinf_serve.engine.api import Engine, open_engine
-from spinf_serve.engine.bench.checks import invariance_checks
-from spinf_serve.engine.bench.workload import closed_questions
-from spinf_serve.engine.config import EngineConfig
-from spinf_serve.engine.text.tokenizer import Tokenizer
-from spinf_serve.engine.work import Limits, Work
+from spinf_serve.engine.api import Engine
+from spinf_serve.engine.bench.checks import Check, answer_bits, digest_of, invariance_checks
+from spinf_serve.engine.bench.passes import rows_of, without_floors, works_of_many_lengths
+from spinf_serve.engine.bench.sweep import MOST_ROWS, sweep
+from spinf_serve.engine.card import Card, find_card
+from spinf_serve.engine.config import GPU_TOKEN_BUDGET, EngineConfig
+from spinf_serve.engine.opening import opened_engine
+from spinf_serve.engine.work import Limits, Result, Work
 
 Say = Callable[[str], None]
 
-_LENGTHS = (0, 1, 2, 3, 5, 9, 11, 40, 130, 300)
-_WORD = " box"
+# Of `--invariance`: passes as large as a card's, on the CPU too.
+_SWEEP_BUDGET = max(MOST_ROWS, GPU_TOKEN_BUDGET)
+_SHOWN_SIZES = 8
 
 
-def run(config: EngineConfig, *, say: Say = print) -> bool:
-    """Opens the model, compares scores bit for bit, prints what it finds; True when all is well."""
-    for line in _machine():
+def run(
+    config: EngineConfig, *, invariance: bool = False, out: Path | None = None, say: Say = print
+) -> bool:
+    """Opens the model, compares scores bit for bit, prints what it finds; True when all is well.
+
+    Args:
+        invariance: also sweeps numbers of contents, questions and rows in a pass.
+        out: gets what was found as JSON, with digests of the answers' bits: two machines with one
+            `bits` digest have one `answers_sha256` too.
+    """
+    card = find_card()
+    for line in _machine(card):
         say(line)
+    if invariance and config.token_budget is None:
+        config = replace(config, token_budget=_SWEEP_BUDGET)
     start = time.perf_counter()
-    engine = open_engine(config, Limits())
-    say(f"model         {engine.served.id} ({config.dtype}), {time.perf_counter() - start:.2f} s")
+    # Without the check at load, which would refuse a card before it is seen what is wrong with it.
+    engine = opened_engine(config, Limits(), lambda line: say(f"  {line}"), checked=False)
+    how = engine.fingerprint.facts["scheme"] if _on_card(engine) else engine.config.dtype
+    say(f"model         {engine.served.id} ({how}), {time.perf_counter() - start:.2f} s")
     say(f"model digest  {engine.fingerprint.model}")
     say(f"bits digest   {engine.fingerprint.bits}")
+    works = works_of_many_lengths(engine.tokenizer)
+    answers = engine.run(works)
+    say(f"answers       {digest_of(answers)} (sha256 of their bits)")
     say("checks        every answer compared bit for bit")
-    good = check(engine, say)
+    checks = _told(invariance_checks(engine, works), say)
+    if invariance:
+        checks += _told(sweep(engine, say), say)
+    good = all(one.passed for one in checks)
     say("all checks passed" if good else "CHECKS FAILED: scores on this machine are not pure")
+    if out is not None:
+        _write(out, _report(engine, card, works, answers, checks))
     return good
 
 
-def check(engine: Engine, say: Say) -> bool:
-    """The invariance checks on contents of many lengths, said line by line."""
-    good = True
-    for one in invariance_checks(engine, works_of_many_lengths(engine.tokenizer)):
-        verdict = "same bits" if one.passed else f"{one.different} of {one.compared} DIFFER"
+def _told(checks: Iterable[Check], say: Say) -> list[Check]:
+    """Runs checks and says each as it comes."""
+    found = []
+    for one in checks:
+        found.append(one)
+        verdict = "same bits"
+        if not one.passed:
+            verdict = f"{one.different} of {one.compared} DIFFER"
+        if one.sizes:
+            more = ", …" if len(one.sizes) > _SHOWN_SIZES else ""
+            verdict += f", at {', '.join(map(str, one.sizes[:_SHOWN_SIZES]))}{more}"
         say(f"  {one.name:36} {one.compared:5d} answers  {verdict}")
-        good = good and one.passed
-    return good
+    return found
 
 
-def works_of_many_lengths(
-    tokenizer: Tokenizer, lengths: Sequence[int] = _LENGTHS, questions: int = 8
-) -> list[Work]:
-    """Works whose contents have about the given numbers of tokens, with the same questions."""
-    asked = closed_questions(tokenizer, 1, questions, content_tokens=1.0)[0].questions
-    texts = [
-        closed_questions(tokenizer, 1, 1, content_tokens=float(n), seed=n)[0].content
-        if n > 16
-        else (_WORD * n).strip()
-        for n in lengths
-    ]
-    return [Work(text, asked) for text in texts]
+def _report(
+    engine: Engine,
+    card: object,
+    works: Sequence[Work],
+    answers: Sequence[Result],
+    checks: Sequence[Check],
+) -> dict[str, Any]:
+    return {
+        "format": "spinf-doctor-1",
+        "model": engine.served.id,
+        "revision": engine.served.revision,
+        "model_digest": engine.fingerprint.model,
+        "bits_digest": engine.fingerprint.bits,
+        "facts": dict(engine.fingerprint.facts),
+        "card": str(card) if isinstance(card, Card) else None,
+        "libraries": _libraries(),
+        "token_budget": engine.config.pass_tokens,
+        "checks": [{**asdict(one), "passed": one.passed} for one in checks],
+        "answers_sha256": digest_of(answers),
+        "answers": [
+            {
+                "rows": rows_of(engine, without_floors(work)),
+                "sha256": hashlib.sha256(b"".join(answer_bits(answer))).hexdigest(),
+            }
+            for work, answer in zip(works, answers, strict=True)
+        ],
+    }
 
 
-def _machine() -> list[str]:
-    """Versions and processor, a line each."""
-    optional = [name for name in ("triton", "transformers") if importlib.util.find_spec(name)]
-    libraries = ("torch", "numpy", "tokenizers", *optional)
+def _write(out: Path, report: dict[str, Any]) -> None:
+    beside = out.with_suffix(out.suffix + ".part")
+    beside.write_text(json.dumps(report, indent=1) + "\n")
+    beside.replace(out)
+
+
+def _on_card(engine: Engine) -> bool:
+    return engine.config.device == "cuda"
+
+
+def _machine(card: object) -> list[str]:
+    """Versions, processor and card, a line each."""
     capability = torch.backends.cpu.get_cpu_capability()
-    return [
-        f"processor     {capability}, {torch.get_num_threads()} threads",
-        "libraries     " + ", ".join(f"{name} {version(name)}" for name in libraries),
-    ]
+    shown = ", ".join(f"{name} {number}" for name, number in _libraries().items())
+    lines = [f"processor     {capability}, {torch.get_num_threads()} threads"]
+    if isinstance(card, Card):
+        lines.append(f"card          {card}")
+    return [*lines, f"libraries     {shown}"]
+
+
+def _libraries() -> dict[str, str]:
+    optional = [name for name in ("triton", "transformers") if importlib.util.find_spec(name)]
+    found = {name: version(name) for name in ("torch", "numpy", "tokenizers", *optional)}
+    return found if torch.version.cuda is None else {**found, "cuda": torch.version.cuda}

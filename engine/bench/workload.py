@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from itertools import cycle
 
 from spinf_serve.engine.text.tokenizer import Tokenizer
 from spinf_serve.engine.work import Work
@@ -45,20 +46,33 @@ def closed_questions(
     content_tokens: float = 466.0,
     question_tokens: float = 14.5,
     seed: int = 0,
+    *,
+    distinct: bool = True,
 ) -> list[Work]:
     """Works of two-option questions, all with the same questions tuple.
 
     Args:
         contents: number of works.
-        questions: questions on each; no two share a token behind the newline they start with.
+        questions: questions on each.
         content_tokens: mean tokens of a content; lengths vary by a fifth around it.
         question_tokens: mean tokens of a question that it shares with no other question.
         seed: of the texts.
+        distinct: no two questions share a token behind the newline they start with; without that
+            there may be any number of them.
+
+    Raises `Unusable` for more questions than there are words to start with, where that counts.
     """
     draw = random.Random(seed)
-    asked = tuple(_questions(tokenizer, questions, question_tokens, draw))
+    asked = tuple(_questions(tokenizer, questions, question_tokens, draw, distinct))
     texts = _contents(tokenizer, contents, content_tokens, draw)
     return [Work(content=text, questions=asked) for text in texts]
+
+
+def made_up_contents(
+    tokenizer: Tokenizer, count: int, mean_tokens: float, seed: int = 0
+) -> list[str]:
+    """Texts of about `mean_tokens` tokens; lengths vary by a fifth around it."""
+    return list(_contents(tokenizer, count, mean_tokens, random.Random(seed)))
 
 
 def _sentence(draw: random.Random) -> Iterator[str]:
@@ -86,10 +100,10 @@ def _contents(
 
 
 def _questions(
-    tokenizer: Tokenizer, count: int, mean_tokens: float, draw: random.Random
+    tokenizer: Tokenizer, count: int, mean_tokens: float, draw: random.Random, distinct: bool
 ) -> Iterator[Question]:
     used: set[int] = set()
-    openers = iter(_OPENERS)
+    openers = iter(_OPENERS) if distinct else cycle(_OPENERS)
     newline = len(tokenizer.encode("\n"))
     owed = 0.0
     for n in range(count):
@@ -98,7 +112,8 @@ def _questions(
         )
         if opener is None:
             raise Unusable(f"no more than {n} questions without a common first token; ask for less")
-        used.add(tokenizer.encode(f"\n{opener}")[newline])
+        if distinct:
+            used.add(tokenizer.encode(f"\n{opener}")[newline])
         owed += mean_tokens
         words, source, tokens = [opener], _sentence(draw), 0
         while tokens < owed:

@@ -15,11 +15,12 @@ from spinf_serve.engine.kernels.tree_attention.device_layout import (
     mapped,
 )
 from spinf_serve.engine.kernels.tree_attention.kept import Room
-from spinf_serve.engine.kernels.tree_attention.tiling import Tiling, tiling
+from spinf_serve.engine.kernels.tree_attention.tiling import STRETCH, Tiling, tiling
 from tests.support.passes import Part, make_pass, random_paths
 
-TILES = Tiling(32, 32, 16, warps=4, stages=1)
-KINDS = (Kind(2, None, TILES), Kind(3, 70, TILES), Kind(16, None, TILES))
+TILES = Tiling(32, 32, STRETCH, warps=4, stages=1)
+SLOTS = replace(TILES, path_keys=4 * STRETCH)
+KINDS = (Kind(2, None, TILES), Kind(3, 70, SLOTS), Kind(16, None, SLOTS), Kind(1, None, SLOTS))
 
 
 def _plan(seed=0, reads="all"):
@@ -68,7 +69,7 @@ def test_tiles_hold_each_query_once_and_know_its_trunk(kind, what, reads):
     assert sorted(rows) == list(range(len(plan.tokens)) if what == "every" else plan.read_rows)
     assert tiles.tile.shape[1] == TILE_FIELDS
     end = 0
-    for first, count, trunk_len, low, high, row, cut, slot, ring, *_ in tiles.tile:
+    for first, count, trunk_len, low, high, row, cut, slot, ring, *_ in sorted(tiles.tile.tolist()):
         assert first == end
         end = first + count
         assert 1 <= count <= TILES.tokens(KINDS[kind].group)
@@ -88,51 +89,100 @@ def test_tiles_hold_each_query_once_and_know_its_trunk(kind, what, reads):
 @some_reads
 def test_an_entry_meets_its_ancestors_once_and_in_order(kind, what, reads):
     plan = _plan(reads=reads)
-    layout, rows, tiles = _laid(plan, kind, what)
+    _, rows, tiles = _laid(plan, kind, what)
     ancestors = _ancestors(plan)
-    assert tiles.stretch.shape[1] == STRETCH_FIELDS
-    for first, count, *_, begin, end in tiles.tile:
+    slots = KINDS[kind].tiling.path_slots
+    assert tiles.stretch.shape[1:] == (slots, STRETCH_FIELDS)
+    assert tiles.path_key.shape == (len(tiles.stretch), slots * STRETCH)
+    keys = tiles.path_key.reshape(-1, slots, STRETCH).tolist()
+    last = 0
+    for first, count, *_, begin, end in sorted(tiles.tile.tolist()):
+        assert begin == last
+        last = end
         for entry in range(first, first + count):
             met: list[int] = []
-            for start, keys, depth, first_theirs, end_theirs in tiles.stretch[begin:end]:
-                assert first <= first_theirs < end_theirs <= first + count
-                assert 1 <= keys <= TILES.path_keys
-                if first_theirs <= entry < end_theirs:
-                    assert depth == len(met)
-                    met += layout.path_keys[start : start + keys].tolist()
+            for fold in range(begin, end):
+                theirs = [
+                    slot
+                    for slot, (depth, first_theirs, end_theirs) in enumerate(tiles.stretch[fold])
+                    if first_theirs <= entry < end_theirs and depth == len(met)
+                ]
+                # One stretch of a fold at most, or sums would depend on which share it.
+                assert len(theirs) == sum(f <= entry < e for _, f, e in tiles.stretch[fold]) <= 1
+                met += [row for slot in theirs for row in keys[fold][slot]]
             own = ancestors.get(int(rows[entry]), [])
             assert met[: len(own)] == own
             assert bool(met) == bool(own)
-    assert begin == 0 or end == len(tiles.stretch)
+    assert last == len(tiles.stretch)
+
+
+@every_kind
+def test_keys_that_none_meets_are_of_the_tree(kind):
+    plan = _plan()
+    _, rows, tiles = _laid(plan, kind, "every")
+    for first, *_, begin, end in tiles.tile:
+        part = next(s for s in reversed(plan.slices) if s.row_start <= rows[first])
+        met = tiles.path_key[begin:end]
+        assert (met >= part.branch_start).all()
+        assert (met < part.branch_start + part.branch_rows).all()
+
+
+def test_the_tiles_with_the_most_keys_come_first():
+    plan = make_pass(Part([1] * 150, [[1, 2], [3]]), Part([1] * 300, key=1), Part([], [[4]], key=2))
+    every = lay_out(plan, [Kind(2, None, TILES), Kind(2, 70, TILES)], [{}] * 2).kinds
+    whole, windowed = (kind.every.tile[:, [4, 5]].tolist() for kind in every)
+    assert whole[:2] == [[299, 153], [287, 153]]
+    assert whole[-2:] == [[15, 0], [0, 453]] or whole[-1] == [0, 453]
+    # With the window every tile behind it has as many, and those with path keys have more.
+    assert windowed[0] == [151, 0]
 
 
 def test_paths_meet_the_stretches_that_they_share_together():
     stem = list(range(40))
     paths = [[*stem, 100 + i] for i in range(8)]
     plan = make_pass(Part([], [*paths, [200]]))
-    tiles = lay_out(plan, KINDS[:1], [{}]).kinds[0].every
+    spans = _spans(plan, TILES, "every")
     # Tiles of 16 tokens: 16, 16, the stem's last 8 tokens and each path's own, and a last one.
-    assert len(tiles.tile) == 4
-    spans = [tuple(map(int, s[2:])) for s in tiles.stretch]
-    assert spans[:6] == [
-        (0, 0, 16),
-        (0, 16, 32),
-        (16, 16, 32),
-        (0, 32, 48),
-        (16, 32, 48),
-        (32, 32, 41),
+    assert [sorted(tile) for tile in spans] == [
+        [(0, 0, 16)],
+        [(0, 16, 32), (16, 16, 32)],
+        [(0, 32, 48), (16, 32, 48), (32, 32, 41), *((32, i, i + 1) for i in range(41, 48))],
+        [(0, 48, 49)],
     ]
-    assert spans[6:13] == [(32, i, i + 1) for i in range(41, 48)]
-    assert spans[13:] == [(0, 48, 49)]
+
+
+def test_stretches_of_one_depth_are_met_side_by_side():
+    paths = [[i, *range(100, 100 + length)] for i, length in enumerate((4, 20, 3, 2, 40, 1, 16))]
+    plan = make_pass(Part([], paths))
+    tiling = replace(SLOTS, rows=256)
+    tiles = lay_out(plan, [Kind(2, None, tiling)], [{}]).kinds[0].every
+    assert len(tiles.tile) == 1
+    starts = np.concatenate(([0], np.cumsum([len(path) for path in paths])))
+    spans = list(zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True))
+    none = (0, 0, 0)
+    expected = [
+        [(0, *span) for span in spans[:4]],
+        [(0, *span) for span in spans[4:]] + [none],
+        [(16, *spans[1]), (16, *spans[4]), (16, *spans[6]), none],
+        [(32, *spans[4]), none, none, none],
+    ]
+    assert [[tuple(slot) for slot in fold] for fold in tiles.stretch.tolist()] == expected
 
 
 def test_a_shared_stretch_that_only_the_later_path_reads_is_met():
     stem = list(range(40))
     plan = make_pass(Part([], [[*stem, 100], [*stem, 101]]))
     plan = replace(plan, read_rows=np.array([3, 41], np.int32))
-    tiles = lay_out(plan, KINDS[:1], [{}]).kinds[0].reads
-    spans = [tuple(map(int, s[2:])) for s in tiles.stretch]
-    assert spans == [(0, 0, 2), (16, 1, 2), (32, 1, 2)]
+    assert _spans(plan, TILES, "reads") == [[(0, 0, 2), (16, 1, 2), (32, 1, 2)]]
+
+
+def _spans(plan, tiling, what):
+    """The stretches of each tile, in the entries' order."""
+    tiles = getattr(lay_out(plan, [Kind(2, None, tiling)], [{}]).kinds[0], what)
+    return [
+        [tuple(slot) for fold in tiles.stretch[begin:end].tolist() for slot in fold]
+        for *_, begin, end in sorted(tiles.tile.tolist())
+    ]
 
 
 def test_cut_trunks_meet_their_rooms():
@@ -172,6 +222,8 @@ def test_a_tile_holds_a_group_and_divides_a_block():
         lay_out(_plan(), [Kind(33, None, TILES)], [{}])
     with pytest.raises(AssertionError, match="48 keys does not divide 64"):
         Tiling(32, 48, 16, 4, 1)
+    with pytest.raises(AssertionError, match="24 keys is no whole stretches"):
+        Tiling(32, 32, 24, 4, 1)
 
 
 @pytest.mark.parametrize("capability", (INTERPRETER, *CAPABILITIES))
@@ -184,11 +236,11 @@ def test_every_card_has_tiles_for_heads_up_to_512(capability):
 
 
 def test_every_array_is_int32_and_mapped_in_one_order():
-    layout = lay_out(_plan(), KINDS, [{}] * 3)
+    layout = lay_out(_plan(), KINDS, [{}] * len(KINDS))
     arrays: list[np.ndarray] = []
     mapped(layout, arrays.append)
     assert {array.dtype for array in arrays} == {np.dtype(np.int32)}
     again = iter(arrays)
     copy = mapped(layout, lambda _: next(again))
     assert copy.kinds[1].reads.tile is layout.kinds[1].reads.tile
-    assert copy.path_keys is layout.path_keys
+    assert copy.kinds[0].every.path_key is layout.kinds[0].every.path_key

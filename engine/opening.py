@@ -1,30 +1,100 @@
-"""From a configuration to an engine: finds a model, picks a device, loads, checks.
+"""From a configuration to an engine: picks a device, finds a model, loads, checks.
 
 Everything here needs torch; `engine.api.open_engine` is the door.
 """
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from importlib.metadata import version
+from typing import Final
 
 import torch
 
 from spinf_serve.engine.api import Engine
-from spinf_serve.engine.config import EngineConfig
-from spinf_serve.engine.fingerprint import cpu_fingerprint
+from spinf_serve.engine.bench.self_check import self_check
+from spinf_serve.engine.card import Card, find_card
+from spinf_serve.engine.config import AUTO, CPU_TOKEN_BUDGET, GPU_TOKEN_BUDGET, EngineConfig
+from spinf_serve.engine.fingerprint import (
+    CardFacts,
+    Fingerprint,
+    GpuScheme,
+    cpu_fingerprint,
+    gpu_fingerprint,
+)
 from spinf_serve.engine.forward import ModelForward
 from spinf_serve.engine.kernels.cpu import CpuOps
-from spinf_serve.engine.loading.open import open_checkpoint
+from spinf_serve.engine.kernels.ops import Ops, WeightScheme
+from spinf_serve.engine.loading.locate import obtainable
+from spinf_serve.engine.loading.open import OpenedModel, open_checkpoint
 from spinf_serve.engine.loading.progress import ReportingCheckpoint
-from spinf_serve.engine.models.registry import build
+from spinf_serve.engine.loading.sizes import model_sizes
+from spinf_serve.engine.loading.staged import StagedCheckpoint
+from spinf_serve.engine.models.registry import Model, build
+from spinf_serve.engine.placement import default_model, place
+from spinf_serve.engine.quantization.choose import Choice, Scheme, choose_scheme
 from spinf_serve.engine.work import Limits
+from spinf_serve.packs.errors import Unusable
+
+Tell = Callable[[str], None]
+
+_SCHEMES: Final[dict[Scheme, WeightScheme]] = {
+    "fp8": WeightScheme("fp8", "rows"),
+    "int8": WeightScheme("int8", "16bit"),
+    "bf16": WeightScheme(None, "16bit"),
+}
 
 
-def opened_engine(config: EngineConfig, limits: Limits, tell: Callable[[str], None]) -> Engine:
-    """An engine around the model that a configuration names; see `engine.api.open_engine`."""
+def opened_engine(
+    config: EngineConfig, limits: Limits, tell: Tell, *, checked: bool = True
+) -> Engine:
+    """An engine around the model that a configuration names; see `engine.api.open_engine`.
+
+    Its `config` says what was picked where the given one left that open.
+
+    Args:
+        checked: whether a card must pass the self-check; only who runs the checks himself may
+            leave it out.
+    """
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    tell(f"opening model {config.model}")
-    opened = open_checkpoint(config.model, offline=config.offline, say=tell)
+    placement = place(config, find_card)
+    tell(placement.why)
+    card = placement.card
+    name = config.model
+    if name == AUTO:
+        name, why = default_model(card, partial(obtainable, offline=config.offline))
+        tell(why)
+    tell(f"opening model {name}")
+    opened = open_checkpoint(name, offline=config.offline, say=tell)
+    limits = _limits(limits, config, opened)
+    config = replace(
+        config,
+        model=name,
+        device="cpu" if card is None else "cuda",
+        token_budget=_token_budget(config, opened, card),
+    )
+    if card is None:
+        return _on_cpu(opened, config, limits, tell)
+    choice = choose_scheme(
+        card.capability,
+        card.has_fp8,
+        card.free_bytes,
+        model_sizes(opened.spec, opened.checkpoint),
+        wanted=placement.quant,
+        stored=opened.stored_as,
+        pass_tokens=config.pass_tokens,
+        kept_tokens=min(limits.max_content_tokens, opened.spec.context),
+    )
+    model, ops, fingerprint = _on_card(opened, card, choice, tell)
+    if checked:
+        # An engine of its own, so that the one that serves has counted and remembered nothing.
+        self_check(_engine(opened, model, ops, fingerprint, config, limits), tell)
+    return _engine(opened, model, ops, fingerprint, config, limits)
+
+
+def _on_cpu(opened: OpenedModel, config: EngineConfig, limits: Limits, tell: Tell) -> Engine:
     with ThreadPoolExecutor(1) as beside:
         # Reading and hashing the file take about as long; hashing needs no interpreter lock.
         digest = beside.submit(opened.digest)
@@ -34,6 +104,67 @@ def opened_engine(config: EngineConfig, limits: Limits, tell: Callable[[str], No
         fingerprint = cpu_fingerprint(
             digest.result(), config.dtype, torch.backends.cpu.get_cpu_capability()
         )
+    return _engine(opened, model, ops, fingerprint, config, limits)
+
+
+def _on_card(
+    opened: OpenedModel, card: Card, choice: Choice, tell: Tell
+) -> tuple[Model, Ops, Fingerprint]:
+    """The model on a card."""
+    tell(str(choice))
+    with ThreadPoolExecutor(1) as beside:
+        digest = beside.submit(opened.digest)
+        tell(f"reading weights of {opened.served.id} onto {card.name}")
+        ops = gpu_ops(card.device, choice.scheme)
+        staged = StagedCheckpoint(opened.checkpoint, ops.device)
+        try:
+            model = build(opened.spec, ReportingCheckpoint(staged, tell), ops)
+        except torch.OutOfMemoryError as error:
+            raise Unusable(
+                f"the card ran out of memory while weights were loaded, although {choice}: another "
+                "process has taken some meanwhile; free it, or take a smaller model"
+            ) from error
+        fingerprint = gpu_fingerprint(
+            digest.result(), scheme_facts(opened, choice.scheme), card_facts(card)
+        )
+    return model, ops, fingerprint
+
+
+def gpu_ops(device: torch.device, scheme: Scheme) -> Ops:
+    """The operations of a card, with the weights of linear layers in a scheme."""
+    # Triton is not there on every machine that serves from its CPU.
+    from spinf_serve.engine.kernels.gpu import GpuOps
+
+    return GpuOps(dtype=torch.bfloat16, device=device, scheme=_SCHEMES[scheme])
+
+
+def scheme_facts(opened: OpenedModel, scheme: Scheme) -> GpuScheme:
+    """What of a scheme goes into the fingerprint."""
+    stored = opened.stored_as
+    static = scheme == "fp8" and stored is not None and stored.activations == "static"
+    return GpuScheme(scheme, "static" if static else _SCHEMES[scheme].activations, "bfloat16")
+
+
+def card_facts(card: Card) -> CardFacts:
+    """What of a card and its libraries goes into the fingerprint."""
+    major, minor = card.capability
+    return CardFacts(
+        name=card.name,
+        capability=f"{major}.{minor}",
+        torch=version("torch"),
+        triton=version("triton"),
+        cuda=str(torch.version.cuda),
+    )
+
+
+def _engine(
+    opened: OpenedModel,
+    model: Model,
+    ops: Ops,
+    fingerprint: Fingerprint,
+    config: EngineConfig,
+    limits: Limits,
+) -> Engine:
     return Engine(
         served=opened.served,
         tokenizer=opened.tokenizer,
@@ -43,3 +174,19 @@ def opened_engine(config: EngineConfig, limits: Limits, tell: Callable[[str], No
         limits=limits,
         context_tokens=opened.spec.context,
     )
+
+
+def _limits(limits: Limits, config: EngineConfig, opened: OpenedModel) -> Limits:
+    """The limits, with those of the model's manifest where nobody set one."""
+    return replace(
+        limits,
+        **{name: most for name, most in opened.limits.items() if name in config.open_limits},
+    )
+
+
+def _token_budget(config: EngineConfig, opened: OpenedModel, card: Card | None) -> int:
+    if config.token_budget is not None:
+        return config.token_budget
+    if card is None:
+        return CPU_TOKEN_BUDGET
+    return opened.token_budget or GPU_TOKEN_BUDGET

@@ -10,11 +10,12 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from spinf_serve import __version__
+from spinf_serve.bench_cli import bench
 from spinf_serve.flags import ENGINE_PACKAGES, SERVER_PACKAGES, require, takes_settings
 from spinf_serve.packs.errors import Refused, SpinfError, Unusable
 from spinf_serve.packs.faults import InvalidPack
@@ -246,41 +247,25 @@ def _manifest(name: str) -> "Manifest":
 
 @app.command()
 @takes_settings("engine")
-def doctor(config: ServerConfig) -> None:
+def doctor(
+    config: ServerConfig,
+    invariance: Annotated[
+        bool,
+        typer.Option(
+            "--invariance",
+            help="also sweep 1 to 129 contents and questions, and 1 to 4,096 rows, in a pass",
+        ),
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="write what was found there as JSON")
+    ] = None,
+) -> None:
     """Check on this machine that a score is the same bits alone, in company and in any order."""
     require(ENGINE_PACKAGES)
     from spinf_serve.engine.bench.doctor import run
 
-    if not run(config.engine):
+    if not run(config.engine, invariance=invariance, out=out):
         raise typer.Exit(1)
 
 
-@app.command()
-@takes_settings("engine")
-def bench(
-    config: ServerConfig,
-    contents: Annotated[int, typer.Option(min=1, metavar="NUMBER", help="number of contents")] = 24,
-    questions: Annotated[int, typer.Option(min=1, metavar="NUMBER", help="questions on each")] = 56,
-    content_tokens: Annotated[
-        float, typer.Option(min=1, metavar="NUMBER", help="mean length of a content")
-    ] = 466.0,
-    question_tokens: Annotated[
-        float, typer.Option(min=4, metavar="NUMBER", help="mean length of a question")
-    ] = 14.5,
-    repeats: Annotated[
-        int, typer.Option(min=1, metavar="NUMBER", help="how often all is done")
-    ] = 3,
-    against: Annotated[
-        Literal["transformers"] | None,
-        typer.Option(metavar="transformers", help="also ask two of the contents of transformers"),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="write the figures there as JSON")
-    ] = None,
-) -> None:
-    """Measure questions a second, and where the time goes, on made-up contents and questions."""
-    require(ENGINE_PACKAGES)
-    from spinf_serve.engine.bench.bench import Shape, run
-
-    shape = Shape(contents, questions, content_tokens, question_tokens, repeats)
-    run(config.engine, shape=shape, against=against, out=out)
+app.command()(bench)

@@ -40,13 +40,15 @@ Server = Annotated[
 @takes_settings(also=("model", "dtype", "offline", *SOURCES), positional=False)
 def list_packs(config: ServerConfig, as_json: AsJson = False) -> None:
     """List the packs that a server would serve, with their state on a model, and what is wrong."""
+    from spinf_serve.engine.config import AUTO, EMBEDDED
     from spinf_serve.engine.fingerprint import model_digest
     from spinf_serve.pack_files import constants_names, known_model, open_catalogue
     from spinf_serve.pack_pages import list_page, listed
 
     notes: list[str] = []
     catalogue = open_catalogue(config, notes.append)
-    name = config.engine.model
+    # What `auto` comes to on a card, only the engine's libraries can tell.
+    name = EMBEDDED if config.engine.model == AUTO else config.engine.model
     model = known_model(name)
     digest = ""
     if model is not None and model.source.sha256 is not None:

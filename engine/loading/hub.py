@@ -65,12 +65,22 @@ def hub_model(repo: str, revision: str | None, file: str | None, *, offline: boo
         cached = _cached(repo, wanted, file)
         if cached is not None:
             return cached
-    if offline or constants.HF_HUB_OFFLINE:
+    if offline or not hub_allowed():
         raise Unusable(
             f"{repo}@{wanted} is not, or not completely, in the cache {constants.HF_HUB_CACHE} and "
             f"the hub may not be asked: run once without --offline (and without HF_HUB_OFFLINE)"
         )
     return _fetched(_Repository(repo, wanted), file)
+
+
+def is_cached(repo: str, revision: str | None, file: str | None) -> bool:
+    """Whether `hub_model` with `offline` would find everything; arguments as there."""
+    return _cached(repo, revision or _DEFAULT_REVISION, file) is not None
+
+
+def hub_allowed() -> bool:
+    """Whether the client's own settings let the hub be asked."""
+    return not constants.HF_HUB_OFFLINE
 
 
 class _Repository:

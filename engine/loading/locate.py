@@ -4,11 +4,18 @@ import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from spinf_serve.engine.loading.embedded import embedded_file
-from spinf_serve.engine.loading.manifest import UNPINNED, Manifest, names, read_manifests
+from spinf_serve.engine.loading.manifest import (
+    UNPINNED,
+    Manifest,
+    Source,
+    names,
+    read_manifests,
+)
 from spinf_serve.packs.errors import Unusable
 
 _HUB_NAME: Final = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
@@ -55,6 +62,28 @@ def locate(name: str, *, offline: bool) -> Located:
     repo, revision = hub_name["repo"], hub_name["revision"]
     found, commit = _hub(repo, revision, None, offline=offline)
     return Located(found, repo, commit, None)
+
+
+def obtainable(name: str, *, offline: bool) -> bool:
+    """Whether the weights of a model with a manifest are on this machine, or may be fetched.
+
+    Args:
+        name: id or alias.
+        offline: the hub may not be asked.
+    """
+    for manifest in read_manifests():
+        if name in names(manifest):
+            return _is_obtainable(manifest.source, offline=offline)
+    return False
+
+
+def _is_obtainable(source: Source, *, offline: bool) -> bool:
+    if source.repo is None:
+        return find_spec((source.package or "").replace("-", "_")) is not None
+    from spinf_serve.engine.loading.hub import hub_allowed, is_cached
+
+    revision = None if source.revision == UNPINNED else source.revision
+    return (hub_allowed() and not offline) or is_cached(source.repo, revision, source.file)
 
 
 def _local(name: str) -> Located | None:

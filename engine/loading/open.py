@@ -1,6 +1,6 @@
 """The door of loading: the name of a model in, everything an engine needs of it out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,7 +28,11 @@ from spinf_serve.engine.loading.weights import (
 )
 from spinf_serve.engine.models.served import ServedModel
 from spinf_serve.engine.models.spec import ModelSpec
-from spinf_serve.engine.quantization.formats import stored_format, without_quantization
+from spinf_serve.engine.quantization.formats import (
+    StoredFormat,
+    stored_format,
+    without_quantization,
+)
 from spinf_serve.engine.text.tokenizer import Tokenizer
 from spinf_serve.packs.errors import Unusable
 
@@ -48,6 +52,8 @@ class OpenedModel:
         digest: sha256 of the weights' bytes, 64 hex digits: of the GGUF file, or over the files of
             a folder that decide a score. Takes a while; may run in a thread next to reading.
             Raises `Unusable` when the bytes are not those of the manifest.
+        limits: fields of `Limits` that the model's manifest sets.
+        token_budget: rows of one pass on a GPU, if its manifest says.
     """
 
     served: ServedModel
@@ -55,6 +61,14 @@ class OpenedModel:
     checkpoint: FileCheckpoint | QuantizedCheckpoint
     tokenizer: Tokenizer
     digest: Callable[[], str]
+    limits: Mapping[str, int]
+    token_budget: int | None
+
+    @property
+    def stored_as(self) -> StoredFormat | None:
+        """How the linear layers are stored, if in 8 bits."""
+        checkpoint = self.checkpoint
+        return checkpoint.stored_as if isinstance(checkpoint, QuantizedCheckpoint) else None
 
 
 def open_checkpoint(
@@ -88,6 +102,8 @@ def _of_gguf(located: Located) -> OpenedModel:
         checkpoint=checkpoint_from_gguf(file),
         tokenizer=tokenizer,
         digest=lambda: _checked(path, file_digest(path), expected),
+        limits={} if located.manifest is None else located.manifest.limits,
+        token_budget=None if located.manifest is None else located.manifest.token_budget,
     )
 
 
@@ -109,6 +125,8 @@ def _of_folder(located: Located, say: Callable[[str], None] | None) -> OpenedMod
         else quantized_from_folder(folder, stored_as, tied=spec.tied, say=say),
         tokenizer=tokenizer,
         digest=lambda: folder_digest(files),
+        limits={} if located.manifest is None else located.manifest.limits,
+        token_budget=None if located.manifest is None else located.manifest.token_budget,
     )
 
 

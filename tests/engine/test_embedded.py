@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spinf_serve.engine.api import Engine, open_engine
 from spinf_serve.engine.bench.against import TransformersReference
 from spinf_serve.engine.bench.checks import answer_bits, invariance_checks
-from spinf_serve.engine.bench.doctor import works_of_many_lengths
+from spinf_serve.engine.bench.passes import works_of_many_lengths
 from spinf_serve.engine.config import EngineConfig
 from spinf_serve.engine.loading.open import open_checkpoint
 from spinf_serve.engine.tree.packing import Reads, new_tree, next_pass

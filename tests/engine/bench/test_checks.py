@@ -1,11 +1,13 @@
 """The doctor's checks see an impure forward, and pass a pure one."""
 
-import numpy as np
+from dataclasses import replace
+
 import pytest
 
 from spinf_serve.engine.bench.checks import invariance_checks
-from spinf_serve.engine.bench.doctor import works_of_many_lengths
-from tests.engine.test_api import engine_of, fake
+from spinf_serve.engine.bench.passes import works_of_many_lengths
+from tests.engine.test_api import engine_of
+from tests.support.impure import see
 
 
 def checks_of(engine):
@@ -28,12 +30,13 @@ def test_a_pure_forward_passes_every_check():
 )
 def test_a_forward_that_sees_its_company_is_caught(seen, failing, monkeypatch):
     engine = engine_of(token_budget=300)
-    pure = fake(engine).run
-
-    def impure(packed):
-        columns, seconds = pure(packed)
-        return columns + np.float32(1e-6) * np.float32(seen(packed.plan)), seconds
-
-    monkeypatch.setattr(fake(engine), "run", impure)
+    see(engine, seen, monkeypatch)
     found = checks_of(engine)
     assert not any(found[name] for name in failing)
+
+
+def test_threads_are_no_matter_on_a_card():
+    engine = engine_of(token_budget=300)
+    assert any("thread" in name for name in checks_of(engine))
+    engine.config = replace(engine.config, device="cuda")
+    assert not any("thread" in name for name in checks_of(engine))

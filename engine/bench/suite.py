@@ -77,14 +77,16 @@ def _held_to(found: Measurement, ceiling: LinearsCeiling) -> None:
 
 def _lines(found: Measurement) -> list[str]:
     device = found.questions_per_s_device or 0.0
-    lines = [
-        f"{found.job}: {found.questions_per_s_wall:.1f} questions/s by the wall, {device:.1f} by the "
-        f"device, {found.contents_per_hour:.0f} contents/h, {found.work_tokens_per_s:.0f} tokens/s",
-        f"  {found.contents} contents of {found.content_tokens:.0f} tokens, {found.questions} "
+    rates = (
+        f"{found.questions_per_s_wall:.1f} questions/s by the wall, {device:.1f} by the device, "
+        f"{found.contents_per_hour:.0f} contents/h, {found.work_tokens_per_s:.0f} tokens/s"
+    )
+    sizes = (
+        f"{found.contents} contents of {found.content_tokens:.0f} tokens, {found.questions} "
         f"questions, {found.rows} rows in {len(found.pass_times[-1])} passes; idle by the wall "
-        f"{100 * (found.wall_idle_share or 0.0):.1f} %, peak {found.peak_memory_gib:.2f} GiB",
-        f"  answers sha256 {found.answers_sha256}",
-    ]
+        f"{100 * (found.wall_idle_share or 0.0):.1f} %, peak {found.peak_memory_gib:.2f} GiB"
+    )
+    lines = [f"{found.job}: {rates}", f"  {sizes}", f"  answers sha256 {found.answers_sha256}"]
     if found.linears_ceiling_questions_per_s is not None and found.linears_share is not None:
         lines.append(
             f"  linears alone {found.linears_ceiling_questions_per_s:.1f} questions/s, of which the "

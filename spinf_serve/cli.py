@@ -10,7 +10,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -256,15 +256,31 @@ def doctor(
             help="also sweep 1 to 129 contents and questions, and 1 to 4,096 rows, in a pass",
         ),
     ] = False,
+    synthetic: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="look at weights made from a seed on the card: gemma-4-12b or gemma-4-31b",
+        ),
+    ] = None,
+    scheme: Annotated[
+        Literal["static", "rows", "int8", "bf16"],
+        typer.Option(metavar="SCHEME", help="of synthetic weights: static, rows, int8 or bf16"),
+    ] = "static",
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="tokenizer.json or .gguf for synthetic weights"),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="write what was found there as JSON")
     ] = None,
 ) -> None:
     """Check on this machine that a score is the same bits alone, in company and in any order."""
     require(ENGINE_PACKAGES)
-    from spinf_serve.engine.bench.doctor import run
+    from spinf_serve.engine.bench.doctor import MadeUp, run
 
-    if not run(config.engine, invariance=invariance, out=out):
+    made_up = None if synthetic is None else MadeUp(synthetic, scheme, tokenizer)
+    if not run(config.engine, invariance=invariance, made_up=made_up, out=out):
         raise typer.Exit(1)
 
 

@@ -86,7 +86,7 @@ def invariance_checks(engine: Engine, works: Sequence[Work]) -> Iterator[Check]:
     per_question = [len(question.prompts) for question in backwards.questions]
     yield compare("questions in reverse order", together[:1], [_unreversed(mirrored, per_question)])
 
-    if engine.config.device != "cuda":
+    if engine.fingerprint.facts["backend"] == "cpu":
         yield from _other_threads(engine, works, together)
 
 

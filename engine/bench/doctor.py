@@ -5,7 +5,7 @@ import importlib.util
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from spinf_serve.engine.api import Engine
 from spinf_serve.engine.bench.checks import Check, answer_bits, digest_of, invariance_checks
 from spinf_serve.engine.bench.passes import rows_of, without_floors, works_of_many_lengths
 from spinf_serve.engine.bench.sweep import MOST_ROWS, sweep
+from spinf_serve.engine.bench.synthetic import SyntheticScheme
 from spinf_serve.engine.card import Card, find_card
 from spinf_serve.engine.config import GPU_TOKEN_BUDGET, EngineConfig
 from spinf_serve.engine.opening import opened_engine
@@ -28,13 +29,34 @@ _SWEEP_BUDGET = max(MOST_ROWS, GPU_TOKEN_BUDGET)
 _SHOWN_SIZES = 8
 
 
+@dataclass(frozen=True, slots=True)
+class MadeUp:
+    """A model with weights from a seed, to look at a card without a model's files.
+
+    Attributes:
+        name: a key of `synthetic_models.SYNTHETIC_MODELS`.
+        scheme: how its weights present themselves.
+        tokenizer: where one lies; None takes the embedded model's.
+    """
+
+    name: str
+    scheme: SyntheticScheme
+    tokenizer: Path | None
+
+
 def run(
-    config: EngineConfig, *, invariance: bool = False, out: Path | None = None, say: Say = print
+    config: EngineConfig,
+    *,
+    invariance: bool = False,
+    made_up: MadeUp | None = None,
+    out: Path | None = None,
+    say: Say = print,
 ) -> bool:
     """Opens the model, compares scores bit for bit, prints what it finds; True when all is well.
 
     Args:
         invariance: also sweeps numbers of contents, questions and rows in a pass.
+        made_up: looks at this instead of the configuration's model.
         out: gets what was found as JSON, with digests of the answers' bits: two machines with one
             `bits` digest have one `answers_sha256` too.
     """
@@ -44,8 +66,7 @@ def run(
     if invariance and config.token_budget is None:
         config = replace(config, token_budget=_SWEEP_BUDGET)
     start = time.perf_counter()
-    # Without the check at load, which would refuse a card before it is seen what is wrong with it.
-    engine = opened_engine(config, Limits(), lambda line: say(f"  {line}"), checked=False)
+    engine = _opened(config, made_up, lambda line: say(f"  {line}"))
     how = engine.fingerprint.facts["scheme"] if _on_card(engine) else engine.config.dtype
     say(f"model         {engine.served.id} ({how}), {time.perf_counter() - start:.2f} s")
     say(f"model digest  {engine.fingerprint.model}")
@@ -62,6 +83,17 @@ def run(
     if out is not None:
         _write(out, _report(engine, card, works, answers, checks))
     return good
+
+
+def _opened(config: EngineConfig, made_up: MadeUp | None, tell: Say) -> Engine:
+    """The engine, without the check at load, which would refuse a card before one sees why."""
+    if made_up is None:
+        return opened_engine(config, Limits(), tell, checked=False)
+    # It needs Triton, which not every machine has.
+    from spinf_serve.engine.bench.synthetic_engine import synthetic_engine, tokenizer_at
+
+    tokenizer = tokenizer_at(made_up.tokenizer)
+    return synthetic_engine(made_up.name, made_up.scheme, tokenizer, config, Limits(), tell).engine
 
 
 def _told(checks: Iterable[Check], say: Say) -> list[Check]:
@@ -115,7 +147,7 @@ def _write(out: Path, report: dict[str, Any]) -> None:
 
 
 def _on_card(engine: Engine) -> bool:
-    return engine.config.device == "cuda"
+    return engine.fingerprint.facts["backend"] == "cuda"
 
 
 def _machine(card: object) -> list[str]:

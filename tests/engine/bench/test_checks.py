@@ -1,11 +1,11 @@
 """The doctor's checks see an impure forward, and pass a pure one."""
 
-from dataclasses import replace
-
 import pytest
 
 from spinf_serve.engine.bench.checks import invariance_checks
 from spinf_serve.engine.bench.passes import works_of_many_lengths
+from spinf_serve.engine.fingerprint import gpu_fingerprint
+from tests.engine.bench.test_self_check import CARD, SCHEME
 from tests.engine.test_api import engine_of
 from tests.support.impure import see
 
@@ -38,5 +38,5 @@ def test_a_forward_that_sees_its_company_is_caught(seen, failing, monkeypatch):
 def test_threads_are_no_matter_on_a_card():
     engine = engine_of(token_budget=300)
     assert any("thread" in name for name in checks_of(engine))
-    engine.config = replace(engine.config, device="cuda")
+    engine.fingerprint = gpu_fingerprint("a" * 64, SCHEME, CARD)
     assert not any("thread" in name for name in checks_of(engine))

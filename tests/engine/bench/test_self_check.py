@@ -1,7 +1,5 @@
 """A card that sees how many rows a pass has, in some sizes only, is not served."""
 
-from dataclasses import replace
-
 import pytest
 
 from spinf_serve.engine.bench.self_check import self_check
@@ -10,13 +8,13 @@ from spinf_serve.packs.errors import Unusable
 from tests.engine.test_api import engine_of, fake
 from tests.support.impure import see
 
+SCHEME = GpuScheme("fp8", "rows", "bfloat16")
 CARD = CardFacts("NVIDIA Example", "9.0", "1", "2", "3")
 
 
 def card_engine(token_budget=2200):
     engine = engine_of(token_budget=token_budget, ahead=1)
-    engine.fingerprint = gpu_fingerprint("a" * 64, GpuScheme("fp8", "rows", "bfloat16"), CARD)
-    engine.config = replace(engine.config, device="cuda")
+    engine.fingerprint = gpu_fingerprint("a" * 64, SCHEME, CARD)
     return engine
 
 

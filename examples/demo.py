@@ -79,7 +79,9 @@ def free_port() -> int:
 def server() -> Iterator[str]:
     """Address of a server that is ready; it is stopped on the way out, whatever happened."""
     port = free_port()
-    command = [sys.executable, "-m", "spinf_serve", "serve", "--port", str(port)]
+    command = [sys.executable, "-m", "spinf_serve", "serve", "embedded", "--port", str(port)]
+    # The same answers on every machine, whatever card it has.
+    command += ["--device", "cpu"]
     with tempfile.TemporaryFile("w+") as log:
         process: subprocess.Popen[bytes] | None = None
         try:

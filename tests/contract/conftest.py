@@ -29,7 +29,7 @@ def _stub() -> Engine:
 
 
 def _embedded() -> Engine:
-    return open_engine(EngineConfig(), LIMITS)
+    return open_engine(EngineConfig(model="embedded", device="cpu"), LIMITS)
 
 
 ENGINES: list[Any] = [

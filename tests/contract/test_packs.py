@@ -125,7 +125,7 @@ def test_a_pack_s_numbers_are_the_same_whatever_stands_beside(server):
 
 @pytest.mark.weights
 def test_a_pack_s_numbers_are_the_same_whatever_stands_beside_on_a_model(tmp_path):
-    engine = open_engine(EngineConfig(), Limits())
+    engine = open_engine(EngineConfig(model="embedded", device="cpu"), Limits())
     model = engine.served.id
     twin = fitted(pack="demo/twin", model=model, **PLAIN)
     twin["scoring"]["queries"][0]["template"] = "\nThe writer is angry. True, or perhaps{?}"
@@ -432,7 +432,9 @@ def test_the_client_moderates_with_the_official_pack(tmp_path):
     config = ServerConfig(packs_cache=tmp_path / "cache")
     with (
         running(
-            lambda: open_engine(EngineConfig(), Limits()), config, packs=open_packs(config)
+            lambda: open_engine(EngineConfig(model="embedded", device="cpu"), Limits()),
+            config,
+            packs=open_packs(config),
         ) as it,
         SpinfClient(base_url=it.url) as client,
     ):

@@ -44,7 +44,7 @@ OPTIONS = (" refund", " question", " good", " bad")
 
 @pytest.fixture(scope="module")
 def engine() -> Engine:
-    return open_engine(EngineConfig(), Limits())
+    return open_engine(EngineConfig(model="embedded", device="cpu"), Limits())
 
 
 def ask(*texts, options=OPTIONS, case=False, floor=False, name="q"):
@@ -84,7 +84,9 @@ def test_every_layout_gives_the_same_bits(engine):
 
 
 def test_every_layout_gives_the_same_bits_in_bfloat16():
-    assert passes_checks(open_engine(EngineConfig(dtype="bfloat16"), Limits()))
+    assert passes_checks(
+        open_engine(EngineConfig(model="embedded", device="cpu", dtype="bfloat16"), Limits())
+    )
 
 
 words = st.lists(

@@ -27,13 +27,15 @@ def saved(tmp_path_factory) -> tuple[str, TinyModel]:
 
 
 def opened(folder: str, dtype: Any, **settings) -> Engine:
-    config = EngineConfig(model=folder, dtype=dtype, threads=1, offline=True, **settings)
+    config = EngineConfig(
+        model=folder, device="cpu", dtype=dtype, threads=1, offline=True, **settings
+    )
     return open_engine(config, Limits())
 
 
 def test_the_log_says_what_is_left_out(saved):
     said: list[str] = []
-    open_engine(EngineConfig(model=saved[0], offline=True), Limits(), said.append)
+    open_engine(EngineConfig(model=saved[0], device="cpu", offline=True), Limits(), said.append)
     [line] = [line for line in said if "left out" in line]
     assert line == "only text is read: left out 31 tensors (model.embed_vision, model.vision_tower)"
 

@@ -22,7 +22,7 @@ MESSAGE = (
 
 @pytest.fixture(scope="module")
 def engine() -> Engine:
-    return open_engine(EngineConfig(), Limits())
+    return open_engine(EngineConfig(model="embedded", device="cpu"), Limits())
 
 
 def test_all_of_moderation_is_read_in_one_pass_at_the_cost_of_its_tree(engine, root):

@@ -2,7 +2,8 @@
 
 import time
 from dataclasses import dataclass
-from typing import cast
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
@@ -12,19 +13,22 @@ from spinf_serve.engine.models.registry import Model
 from spinf_serve.engine.pipeline import OutOfDeviceMemory, Started
 from spinf_serve.engine.tree.packing import PackedPass
 
+if TYPE_CHECKING:
+    from spinf_serve.engine.graphs import Graphs
+
 
 @dataclass(slots=True, eq=False)
 class _Launched:
     """A pass on the device.
 
     Attributes:
-        layout: kept, since the device reads its arrays until the pass ends.
+        read_by: the arrays that the device reads until the pass ends.
         logprobs: [C] float32 on the host; on a GPU in pinned memory and there once `end` passed.
         layout_seconds, device_seconds: as in `Started`.
         begin, end: the GPU's marks around the pass; None on the CPU, which is done by now.
     """
 
-    layout: Layout
+    read_by: object
     logprobs: torch.Tensor
     layout_seconds: float
     device_seconds: float
@@ -39,7 +43,9 @@ class ModelForward:
     gave back is taken by the next without waiting.
     """
 
-    def __init__(self, model: Model, ops: Ops) -> None:
+    def __init__(self, model: Model, ops: Ops, graphs: "Graphs | None" = None) -> None:
+        """`graphs` of the same model and backend run the passes that fit them."""
+        self._graphs = graphs
         self._model = model
         self._ops = ops
         self._on_gpu = ops.device.type == "cuda"
@@ -90,21 +96,27 @@ class ModelForward:
     @torch.inference_mode()
     def _launch(self, packed: PackedPass) -> _Launched:
         start = time.perf_counter()
-        layout = self._model.layout(packed.plan)
+        read_by: object
+        filled = None if self._graphs is None else self._graphs.fitted(packed.plan)
+        if filled is not None and self._graphs is not None:
+            read_by, launch = filled, partial(self._graphs.replay, filled)
+        else:
+            layout = self._model.layout(packed.plan)
+            read_by, launch = layout, partial(self._logprobs, layout)
         laid_out = time.perf_counter()
         if self._on_gpu:
             # Waiting for the second puts the thread to sleep, others have its core then.
             begin, end = (torch.cuda.Event(enable_timing=True, blocking=True) for _ in range(2))
             begin.record()
-            logprobs = self._logprobs(layout)
+            logprobs = launch()
             # torch hands pinned memory out again when the copies out of and into it ended.
             host = torch.empty(logprobs.shape, dtype=logprobs.dtype, pin_memory=True)
             host.copy_(logprobs, non_blocking=True)
             end.record()
-            return _Launched(layout, host, laid_out - start, 0.0, begin, end)
-        logprobs = self._logprobs(layout)
+            return _Launched(read_by, host, laid_out - start, 0.0, begin, end)
+        logprobs = launch()
         seconds = time.perf_counter() - laid_out
-        return _Launched(layout, logprobs, laid_out - start, seconds)
+        return _Launched(read_by, logprobs, laid_out - start, seconds)
 
     def _logprobs(self, layout: Layout) -> torch.Tensor:
         hidden = self._model.forward(layout)

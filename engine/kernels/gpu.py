@@ -25,13 +25,14 @@ from spinf_serve.engine.kernels.ops import (
 )
 from spinf_serve.engine.kernels.option_read.kernel import read_options
 from spinf_serve.engine.kernels.tree_attention.device_layout import DeviceLayout, Kind, lay_out
-from spinf_serve.engine.kernels.tree_attention.kernel import attention, confine_nan, upload
+from spinf_serve.engine.kernels.tree_attention.kernel import attention
 from spinf_serve.engine.kernels.tree_attention.pool import Pool
 from spinf_serve.engine.kernels.tree_attention.tiling import tiling
-from spinf_serve.engine.tree.plan import Pass
+from spinf_serve.engine.kernels.tree_attention.words import upload
+from spinf_serve.engine.tree.plan import IntArray, Pass
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class GpuLayout:
     """A pass on the device; implements `Layout`.
 
@@ -70,21 +71,28 @@ class GpuOps:
 
     def layout(self, plan: Pass, layers: Sequence[LayerShape]) -> Layout:
         """Tiles of one pass, on the device by one copy."""
+        inner = upload(self.arranged(plan, layers), self.device)
+        return self.placed(inner, int(plan.positions.max(initial=-1)) + 1)
+
+    def arranged(self, plan: Pass, layers: Sequence[LayerShape]) -> DeviceLayout[IntArray]:
+        """Tiles of one pass, on the host, and rooms for what later passes need of it."""
         if self._shapes != tuple(layers):
             self._shapes = tuple(layers)
             self._sort_layers()
         for pool in self._pools:
             pool.make_room(plan.slices)
-        inner = upload(
-            lay_out(plan, self._kinds, [pool.taken for pool in self._pools]), self.device
-        )
+        return lay_out(plan, self._kinds, [pool.taken for pool in self._pools])
+
+    @staticmethod
+    def placed(inner: DeviceLayout[torch.Tensor], longest: int) -> GpuLayout:
+        """The layout of a pass whose arrays are on the device; positions are below `longest`."""
         return GpuLayout(
             tokens=inner.tokens,
             positions=inner.positions,
             read_rows=inner.read_rows,
             column_start=inner.column_start.long(),
             columns=inner.columns.long(),
-            longest=int(plan.positions.max(initial=-1)) + 1,
+            longest=longest,
             inner=inner,
         )
 
@@ -185,6 +193,7 @@ class GpuOps:
             heads=shape.heads,
             kv_heads=shape.kv_heads,
             head_dim=shape.head_dim,
+            confine=True,
         )
 
     def attend(
@@ -204,7 +213,6 @@ class GpuOps:
         own, kind = cast(GpuLayout, layout), self._kind_of[layer]
         if self._shapes[layer].window != window:
             raise AssertionError(f"layer {layer} was laid out with another window than {window}")
-        confine_nan(k, v)
         out = attention(
             own.inner,
             kind,

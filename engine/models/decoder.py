@@ -83,7 +83,7 @@ class Decoder:
         self._head = read_head(reader, spec, self._embedding)
         reader.finish()
         self._ropes = RopeTables(spec.layers, ops.device)
-        self._shapes = [layer_shape(spec, i) for i in range(len(spec.layers))]
+        self.shapes = [layer_shape(spec, i) for i in range(len(spec.layers))]
         self._embedding_scale = (
             embedding_scale(spec.hidden, ops.dtype) if family.embedding_scaled else 1.0
         )
@@ -96,9 +96,14 @@ class Decoder:
             yield "gate_up", layer.mlp.gate_up
             yield "down", layer.mlp.down
 
+    @property
+    def tables(self) -> list[torch.Tensor]:
+        """Tensors that `forward` reads and a longer pass replaces."""
+        return self._ropes.tensors
+
     def layout(self, plan: Pass) -> Layout:
         """A pass made ready for `forward`."""
-        return self.ops.layout(plan, self._shapes)
+        return self.ops.layout(plan, self.shapes)
 
     def forward(self, layout: Layout) -> torch.Tensor:
         """Hidden states of the read rows after the final norm, [R, C]."""

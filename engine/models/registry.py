@@ -1,10 +1,11 @@
 """Which families are served, and how a model of one is built. Knows no file format and no device."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
 
-from spinf_serve.engine.kernels.ops import Layout, Ops
+from spinf_serve.engine.kernels.ops import LayerShape, Layout, Ops
 from spinf_serve.engine.models.decoder import Decoder
 from spinf_serve.engine.models.families import FAMILIES
 from spinf_serve.engine.models.spec import Checkpoint, ModelSpec
@@ -13,10 +14,22 @@ from spinf_serve.packs.errors import Unusable
 
 
 class Model(Protocol):
-    """A loaded model. R read rows, C hidden size."""
+    """A loaded model. R read rows, C hidden size.
+
+    Attributes:
+        spec: its sizes.
+        ops: its backend.
+        shapes: attention of each layer.
+    """
 
     spec: ModelSpec
     ops: Ops
+    shapes: Sequence[LayerShape]
+
+    @property
+    def tables(self) -> list[torch.Tensor]:
+        """Tensors that `forward` reads and a longer pass replaces."""
+        ...
 
     def layout(self, plan: Pass) -> Layout:
         """A pass made ready for `forward`."""

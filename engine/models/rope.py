@@ -34,7 +34,7 @@ def _blended(base: torch.Tensor, rope: Rope) -> torch.Tensor:
 
 
 class RopeTable:
-    """cos and sin by position, [positions, D/2] float32; grows with the longest position asked."""
+    """cos and sin by position, [positions, D/2] float32; at least doubles for a longer position."""
 
     def __init__(self, rope: Rope, head_dim: int, device: torch.device) -> None:
         self._frequencies = frequencies(rope, head_dim).double()
@@ -43,17 +43,24 @@ class RopeTable:
 
     def rows(self, positions: torch.Tensor, longest: int) -> tuple[torch.Tensor, torch.Tensor]:
         """cos and sin, [N, D/2] each, of [N] positions that are all below `longest`."""
-        while len(self._cos) < longest:
-            self._grow()
+        if len(self._cos) < longest:
+            self._grow(max(longest, 2 * len(self._cos)))
         return self._cos[positions], self._sin[positions]
 
-    def _grow(self) -> None:
-        """One block more. Angles are made in float64: a float32 angle of a far position is coarse."""
-        start = len(self._cos)
-        steps = torch.arange(start, start + BLOCK, dtype=torch.float64)
-        angles = torch.outer(steps, self._frequencies)
-        self._cos = torch.cat((self._cos, angles.cos().to(self._cos)))
-        self._sin = torch.cat((self._sin, angles.sin().to(self._sin)))
+    @property
+    def tensors(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """cos and sin as they are now; growing puts others in their place."""
+        return self._cos, self._sin
+
+    def _grow(self, positions: int) -> None:
+        """Angles are made in float64: a float32 angle of a far position is coarse."""
+        cos, sin = [self._cos], [self._sin]
+        for start in range(len(self._cos), positions, BLOCK):
+            steps = torch.arange(start, start + BLOCK, dtype=torch.float64)
+            angles = torch.outer(steps, self._frequencies)
+            cos.append(angles.cos().to(self._cos))
+            sin.append(angles.sin().to(self._sin))
+        self._cos, self._sin = torch.cat(cos), torch.cat(sin)
 
 
 class RopeTables:
@@ -62,6 +69,11 @@ class RopeTables:
     def __init__(self, layers: Iterable[LayerSpec], device: torch.device) -> None:
         self._kinds = [(x.rope, x.head_dim) for x in layers]
         self._tables = {kind: RopeTable(*kind, device) for kind in set(self._kinds)}
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """Every table as it is now; growing puts others in their place."""
+        return [tensor for table in self._tables.values() for tensor in table.tensors]
 
     def rows(
         self, positions: torch.Tensor, longest: int

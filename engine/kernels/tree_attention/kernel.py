@@ -18,7 +18,6 @@ model's dtype; sums are float32.
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -33,10 +32,8 @@ from spinf_serve.engine.kernels.tree_attention.device_layout import (
     KindLayout,
     Queries,
     Tiles,
-    mapped,
 )
 from spinf_serve.engine.kernels.tree_attention.tiling import STRETCH
-from spinf_serve.engine.tree.plan import IntArray
 
 _LEAST = tl.constexpr(-float("inf"))
 _TILE_FIELDS = tl.constexpr(TILE_FIELDS)
@@ -48,10 +45,6 @@ FP_FUSION = False
 """The compiler fuses no product with a sum on its own. It compiles one fold several times over, with
 the mask and without, and might fuse in one copy what it leaves apart in another; then a row's bits
 would depend on which tiles it shares. What is fused is written as `tl.fma`, and stays fused."""
-
-_ALIGNED = 4
-"""Arrays of an upload begin at multiples of this many words: 16 bytes, on which compiled code may
-depend."""
 
 _NAN_ROWS = 16
 """Rows of values that one program looks through for what is not finite."""
@@ -66,20 +59,6 @@ class Kept:
 
     keys: torch.Tensor
     values: torch.Tensor
-
-
-def upload(layout: DeviceLayout[IntArray], device: torch.device) -> DeviceLayout[torch.Tensor]:
-    """The layout on the device, by one copy."""
-    arrays: list[IntArray] = []
-    mapped(layout, arrays.append)
-    padded = [np.pad(array.ravel(), (0, -array.size % _ALIGNED)) for array in arrays]
-    words = torch.from_numpy(np.concatenate(padded))
-    if device.type == "cuda":
-        # From other memory the copy would wait until the passes before this one end.
-        words = words.pin_memory()
-    words = words.to(device, non_blocking=True)
-    found = iter(torch.split(words, [part.size for part in padded]))
-    return mapped(layout, lambda array: next(found)[: array.size].view(array.shape))
 
 
 def attention(
@@ -198,7 +177,7 @@ def _launch(
             return tensor
         return TensorDescriptor.from_tensor(tensor.flatten(1), [kind.tiling.keys, width])
 
-    tree_kernel[(len(tiles.tile), k.shape[1], splits)](
+    tree_kernel[(len(tiles.tile) * splits, k.shape[1])](
         q,
         k,
         v,
@@ -224,9 +203,10 @@ def _launch(
         KEYS=kind.tiling.keys,
         PATH_KEYS=kind.tiling.path_keys,
         PATH_STAGES=kind.tiling.path_stages,
+        AHEAD=kind.tiling.ahead,
         WINDOWED=kind.window is not None,
         BORROWS=work.borrows,
-        ONE_LOOP=kind.tiling.one_loop,
+        LOOPS=kind.tiling.loops,
         DESCRIPTORS=descriptors,
         num_warps=kind.tiling.warps,
         num_stages=kind.tiling.stages,
@@ -285,7 +265,9 @@ def _meet(
         if DESCRIPTORS:
             # Rows behind the end are there, finite and masked, or zeros.
             tile_k = k.load([row + place, kv_head * SIZE])
-            tile_v = v.load([row + place, kv_head * SIZE + tl.program_id(2) * (WIDE // SPLITS)])
+            tile_v = v.load(
+                [row + place, kv_head * SIZE + tl.program_id(0) % SPLITS * (WIDE // SPLITS)]
+            )
         else:
             at = (place + lane)[:, None] * STRIDE
             if MASK != _NEVER or SIZE < WIDE:
@@ -310,7 +292,7 @@ def _meet(
 @triton.jit
 def _columns(WIDE: tl.constexpr, SPLITS: tl.constexpr):
     """Columns of a head's values that this program computes."""
-    return tl.program_id(2) * (WIDE // SPLITS) + tl.arange(0, WIDE // SPLITS)
+    return tl.program_id(0) % SPLITS * (WIDE // SPLITS) + tl.arange(0, WIDE // SPLITS)
 
 
 @triton.jit
@@ -333,11 +315,17 @@ def _meet_all(
     KEYS: tl.constexpr,
     WINDOWED: tl.constexpr,
     RING: tl.constexpr,
-    ONE_LOOP: tl.constexpr,
+    LOOPS: tl.constexpr,
     DESCRIPTORS: tl.constexpr,
 ):  # fmt: skip
     """As `_meet` from `begin` to `end`; every row of the tile sees the keys from `full` to `part`."""
-    if ONE_LOOP:
+    if LOOPS == 0:
+        top, total, values = _meet(
+            top, total, values, q, k, v, begin, full, part, end, row, shift, ring, kv_head,
+            position, trunk_len, factor, window,
+            STRIDE, SIZE, WIDE, SPLITS, KEYS, _ALWAYS, WINDOWED, RING, DESCRIPTORS,
+        )  # fmt: skip
+    elif LOOPS == 1:
         top, total, values = _meet(
             top, total, values, q, k, v, begin, full, part, end, row, shift, ring, kv_head,
             position, trunk_len, factor, window,
@@ -390,16 +378,17 @@ def tree_kernel(
     KEYS: tl.constexpr,
     PATH_KEYS: tl.constexpr,
     PATH_STAGES: tl.constexpr,
+    AHEAD: tl.constexpr,
     WINDOWED: tl.constexpr,
     BORROWS: tl.constexpr,
-    ONE_LOOP: tl.constexpr,
+    LOOPS: tl.constexpr,
     DESCRIPTORS: tl.constexpr,
 ):
     """One tile and one key/value head; `trunk_k` and `trunk_v` are `k` and `v`, as descriptors."""
     GROUP: tl.constexpr = HEADS // KV_HEADS
     STRIDE: tl.constexpr = KV_HEADS * SIZE
     kv_head = tl.program_id(1)
-    fields = tiles + tl.program_id(0) * _TILE_FIELDS
+    fields = tiles + tl.program_id(0) // SPLITS * _TILE_FIELDS
     first_entry = tl.load(fields)
     count = tl.load(fields + 1)
     trunk_len = tl.load(fields + 2)
@@ -414,8 +403,9 @@ def tree_kernel(
 
     r = tl.arange(0, ROWS)
     d = tl.arange(0, WIDE)
-    # Rows behind the last repeat its token: all that is loaded is there.
-    entry = first_entry + tl.minimum(r // GROUP, count - 1)
+    # Rows behind the last repeat its token, and a tile of none has the first: all that is loaded is
+    # there.
+    entry = first_entry + tl.maximum(tl.minimum(r // GROUP, count - 1), 0)
     query = tl.load(queries + entry)
     position = tl.load(positions + entry)
     at = ((query * HEADS + kv_head * GROUP + r % GROUP) * SIZE)[:, None] + d[None, :]
@@ -423,6 +413,10 @@ def tree_kernel(
     top = tl.full((ROWS,), _LEAST, tl.float32)
     total = tl.zeros((ROWS,), tl.float32)
     values = tl.zeros((ROWS, WIDE // SPLITS), tl.float32)
+
+    lane = tl.arange(0, PATH_KEYS)
+    if AHEAD:
+        key_row = tl.load(path_keys + fold_begin * PATH_KEYS + lane)
 
     # Keys from `begin` to `end` are seen by some row; from `full` to `part` by all, in whole tiles.
     end = tl.minimum(high + 1, trunk_len)
@@ -438,7 +432,7 @@ def tree_kernel(
             top, total, values, tile_q, kept_k, kept_v, tl.minimum(begin, cut),
             tl.minimum(full, cut), tl.minimum(part, cut), tl.minimum(end, cut), slot, 0, ring,
             kv_head, position, trunk_len, factor, window,
-            STRIDE, SIZE, WIDE, SPLITS, KEYS, WINDOWED, True, ONE_LOOP, DESCRIPTORS,
+            STRIDE, SIZE, WIDE, SPLITS, KEYS, WINDOWED, True, LOOPS, DESCRIPTORS,
         )  # fmt: skip
         begin = tl.maximum(begin, cut)
         full = tl.maximum(full, cut)
@@ -447,17 +441,19 @@ def tree_kernel(
     top, total, values = _meet_all(
         top, total, values, tile_q, trunk_k, trunk_v, begin, full, part, end, row, cut, ring,
         kv_head, position, trunk_len, factor, window,
-        STRIDE, SIZE, WIDE, SPLITS, KEYS, WINDOWED, False, ONE_LOOP, DESCRIPTORS,
+        STRIDE, SIZE, WIDE, SPLITS, KEYS, WINDOWED, False, LOOPS, DESCRIPTORS,
     )  # fmt: skip
 
-    lane = tl.arange(0, PATH_KEYS)
     e = _columns(WIDE, SPLITS)
     seat = lane // _STRETCH
     for fold in tl.range(fold_begin, fold_end, num_stages=PATH_STAGES):
-        key_row = tl.load(path_keys + fold * PATH_KEYS + lane)
+        if not AHEAD:
+            key_row = tl.load(path_keys + fold * PATH_KEYS + lane)
         key_at = (key_row * STRIDE + kv_head * SIZE)[:, None]
         tile_k = tl.load(k + key_at + d[None, :], mask=d[None, :] < SIZE, other=0.0)
         scores = tl.dot(tile_q, tl.trans(tile_k), input_precision="ieee")
+        if AHEAD:
+            key_row = tl.load(path_keys + (fold + 1) * PATH_KEYS + lane)
         stretch = stretches + (fold * (PATH_KEYS // _STRETCH) + seat) * _STRETCH_FIELDS
         place = trunk_len + tl.load(stretch) + lane % _STRETCH
         first, last = tl.load(stretch + 1), tl.load(stretch + 2)

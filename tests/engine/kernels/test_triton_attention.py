@@ -1,4 +1,8 @@
-"""The attention kernels against the dense definition, and that a row's bits are its own."""
+"""The attention kernels against the dense definition, and that a row's bits are its own.
+
+In the interpreter everything is float32 and small. On a card what its matrix units multiply is
+tested as a model uses it: in bfloat16, and bits with heads of 256.
+"""
 
 import functools
 import itertools
@@ -21,10 +25,14 @@ from tests.support.passes import Part, make_pass, random_paths
 pytest.importorskip("triton", reason="triton is not installed")
 
 from spinf_serve.engine.kernels.tree_attention import kernel
+from spinf_serve.engine.kernels.tree_attention.words import upload
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+ON_CARD = DEVICE.type == "cuda"
 TILES = tiling(capability_of(DEVICE), 32)
 SCALE = 0.2
+WIDE_HEAD = 64
+"""Heads from this size on are bfloat16 on a card: in float32 their products take minutes to compile."""
 
 
 def _parts(trunks, paths=4, longest=40, seed=0):
@@ -49,18 +57,33 @@ def _rows(plan, heads):
 def _attend(plan, rows, window, tiles=TILES, scale=SCALE, rooms=None, pool=None, reads=False):
     q, k, v = rows
     kind = Kind(q.shape[1] // k.shape[1], window, tiles)
-    layout = kernel.upload(lay_out(plan, [kind], [rooms or {}]), DEVICE)
+    layout = upload(lay_out(plan, [kind], [rooms or {}]), DEVICE)
     with nan_memory():
         return kernel.attention(layout, 0, q, k, v, scale=scale, kept=pool, reads_only=reads)
 
 
 def _assert_definition(plan, rows, window, tiles, scale):
+    if ON_CARD and rows[0].shape[2] >= WIDE_HEAD:
+        rows = [x.bfloat16() for x in rows]
     found = _attend(plan, rows, window, tiles=tiles, scale=scale)
-    plain, exact = (
-        reference.attention(plan, *(x.cpu().to(wide) for x in rows), scale=scale, window=window)
-        for wide in (torch.float32, torch.float64)
-    )
+    assert found.dtype == rows[0].dtype
+    exact = _definition(plan, rows, window, scale, torch.float64)
+    plain = _definition(plan, rows, window, scale, torch.float32).to(found.dtype)
     assert_no_worse(found.cpu(), plain, exact)
+
+
+def _definition(plan, rows, window, scale, wide):
+    """In float32 the weights meet the values as the kernel has them, in the dtype of the values."""
+    q, k, v = (x.cpu().to(wide) for x in rows)
+    if wide == torch.float64 or rows[2].dtype == torch.float32:
+        return reference.attention(plan, q, k, v, scale=scale, window=window)
+    group = q.shape[1] // k.shape[1]
+    k, v = (x.repeat_interleave(group, 1) for x in (k, v))
+    scores = torch.einsum("nhd,mhd->hnm", q, k) * scale
+    scores = scores.masked_fill(~reference.visible(plan, window), -torch.inf)
+    weights = torch.exp(scores - scores.amax(-1, keepdim=True))
+    sums = torch.einsum("hnm,mhd->nhd", weights.to(rows[2].dtype).to(wide), v)
+    return (sums / weights.sum(-1).T[..., None]).flatten(1)
 
 
 @pytest.mark.parametrize("window", (None, 1, 8, 70, 1000))
@@ -135,13 +158,17 @@ def _names(plan, parts):
     return names
 
 
+BITS_SIZE, BITS_DTYPE = (256, torch.bfloat16) if ON_CARD else (32, torch.float32)
+BITS_TILES = tiling(capability_of(DEVICE), BITS_SIZE)
+
+
 @functools.cache
 def _named(name):
     generator = torch.Generator().manual_seed(zlib.crc32(repr(name).encode()))
-    return torch.randn(4, 32, generator=generator)
+    return torch.randn(4, BITS_SIZE, generator=generator).to(BITS_DTYPE)
 
 
-def _run(parts, window, *, rooms=None, pool=None, reads=0):
+def _run(parts, window, *, tiles=BITS_TILES, rooms=None, pool=None, reads=0):
     """Results of a pass by the rows' names; two query heads share one of keys and values.
 
     With `reads` every so many rows are read, and these alone are computed.
@@ -154,7 +181,7 @@ def _run(parts, window, *, rooms=None, pool=None, reads=0):
     q, k, v = (x.contiguous() for x in (rows[:, :2], rows[:, 2:3], rows[:, 3:]))
     if reads:
         q, names = q[plan.read_rows], [names[row] for row in plan.read_rows]
-    found = _attend(plan, (q, k, v), window, rooms=rooms, pool=pool, reads=reads > 0)
+    found = _attend(plan, (q, k, v), window, tiles=tiles, rooms=rooms, pool=pool, reads=reads > 0)
     return dict(zip(names, found, strict=True))
 
 
@@ -200,9 +227,22 @@ def test_read_rows_alone_have_the_same_bits(window):
     _assert_same(found, _crowd(window))
 
 
+@bits
+def test_how_many_stretches_are_met_at_a_time_moves_no_bits(window):
+    """Of paths longer than a stretch, and of many short ones in a tile."""
+    short = Part([1] * 20, [[i, *range(i % 9)] for i in range(30)], key=50)
+    parts = [short, *_parts(TRUNKS[2:5])]
+    whole = _run(parts, window)
+    for path_keys in (16, 32, 64):
+        for rows in (32, 64) if not ON_CARD else (64, 128):
+            warps = rows // 16 if ON_CARD else 4
+            tiles = replace(BITS_TILES, rows=rows, path_keys=path_keys, warps=warps)
+            _assert_same(_run(parts, window, tiles=tiles), whole)
+
+
 def _pool(slots):
     """Keys that were never kept are NaN; values may not be."""
-    keys = torch.full((slots, 1, 32), torch.nan, device=DEVICE)
+    keys = torch.full((slots, 1, BITS_SIZE), torch.nan, dtype=BITS_DTYPE, device=DEVICE)
     return kernel.Kept(keys, torch.zeros_like(keys))
 
 
@@ -301,5 +341,5 @@ def test_what_does_not_fit_the_layout_is_refused():
 
 
 def _attend_with_group_two(plan, q, k, v):
-    layout = kernel.upload(lay_out(plan, [Kind(2, None, TILES)], [{}]), DEVICE)
+    layout = upload(lay_out(plan, [Kind(2, None, TILES)], [{}]), DEVICE)
     return kernel.attention(layout, 0, q, k, v, scale=SCALE)

@@ -4,7 +4,6 @@ Every product is timed with our kernel in its table's tile and with the vendor's
 model's own weights; the better one counts.
 """
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -12,6 +11,7 @@ from typing import Any
 
 import torch
 
+from spinf_serve.engine.bench.marks import mark, seconds_between
 from spinf_serve.engine.kernels.linear.kernel import product
 from spinf_serve.engine.kernels.ops import Linear
 
@@ -195,15 +195,7 @@ def _seconds(work: Work, device: torch.device, launches: int = _LAUNCHES) -> flo
 
 
 def _timed(work: Work, device: torch.device, launches: int) -> float:
-    if device.type == "cpu":
-        start = time.perf_counter()
-        for _ in range(launches):
-            work()
-        return (time.perf_counter() - start) / launches
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    begin.record()
+    begin = mark(device)
     for _ in range(launches):
         work()
-    end.record()
-    end.synchronize()
-    return begin.elapsed_time(end) / 1000 / launches
+    return seconds_between(begin, mark(device)) / launches

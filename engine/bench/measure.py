@@ -68,7 +68,7 @@ def measured(engine: Engine, job: BenchJob, repeats: int, device: torch.device) 
         rows=rows,
         reads=int(last.spent["reads"]),
         questions_per_s_wall=job.questions / wall,
-        questions_per_s_device=job.questions / busy,
+        questions_per_s_device=job.questions / busy if busy else None,
         work_tokens_per_s=rows / wall,
         contents_per_hour=3600 * len(job.works) / wall,
         wall_idle_share=1 - busy / wall,
@@ -102,6 +102,8 @@ def run_once(engine: Engine, job: BenchJob) -> _Run:
 
     results = engine.run(job.works, note)
     wall = time.perf_counter() - start
+    # A pass that finishes no work need not be progress.
+    note(0, 0)
     spent = {name: value - before[name] for name, value in asdict(engine.stats).items()}
     return _Run(results, wall, spent, passes)
 

@@ -102,8 +102,7 @@ def kernels_of(events: Iterable[Any]) -> list[Kernel]:
     return [
         Kernel(event.name, event.time_range.start, event.time_range.end)
         for event in events
-        if event.device_type == torch.autograd.DeviceType.CUDA
-        and not getattr(event, "is_user_annotation", False)
+        if event.device_type.name == "CUDA" and not getattr(event, "is_user_annotation", False)
     ]
 
 

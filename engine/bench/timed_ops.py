@@ -1,12 +1,10 @@
 """A backend that notes how long each of its operations takes, by class."""
 
-import time
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Final, cast
+from typing import Any, Final
 
-import torch
-
+from spinf_serve.engine.bench.marks import Mark, mark, seconds_between
 from spinf_serve.engine.kernels.ops import Ops
 
 _CLASS_OF: Final = {
@@ -20,8 +18,6 @@ _CLASS_OF: Final = {
     "read_options": "head",
 }
 
-_Mark = float | torch.cuda.Event
-
 
 class TimedOps:
     """Stands for an `Ops` and hands everything on to it, between two marks on its device.
@@ -32,7 +28,7 @@ class TimedOps:
 
     def __init__(self, inner: Ops) -> None:
         self.inner = inner
-        self._marks: list[tuple[str, _Mark, _Mark]] = []
+        self._marks: list[tuple[str, Mark, Mark]] = []
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.inner, name)
@@ -43,31 +39,15 @@ class TimedOps:
         """By class, once the device has done everything."""
         total: dict[str, float] = {}
         for title, begin, end in self._marks:
-            total[title] = total.get(title, 0.0) + _between(begin, end)
+            total[title] = total.get(title, 0.0) + 1000 * seconds_between(begin, end)
         return total
 
     def _timed(self, title: str, operation: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(operation)
         def run(*given: Any, **named: Any) -> Any:
-            begin = self._mark()
+            begin = mark(self.inner.device)
             out = operation(*given, **named)
-            self._marks.append((title, begin, self._mark()))
+            self._marks.append((title, begin, mark(self.inner.device)))
             return out
 
         return run
-
-    def _mark(self) -> _Mark:
-        if self.inner.device.type == "cpu":
-            return time.perf_counter()
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()
-        return event
-
-
-def _between(begin: _Mark, end: _Mark) -> float:
-    """Milliseconds."""
-    if isinstance(begin, float):
-        return 1000 * (cast(float, end) - begin)
-    last = cast(torch.cuda.Event, end)
-    last.synchronize()
-    return begin.elapsed_time(last)

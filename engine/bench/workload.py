@@ -103,6 +103,7 @@ def _questions(
     tokenizer: Tokenizer, count: int, mean_tokens: float, draw: random.Random, distinct: bool
 ) -> Iterator[Question]:
     used: set[int] = set()
+    texts: set[str] = set()
     openers = iter(_OPENERS) if distinct else cycle(_OPENERS)
     newline = len(tokenizer.encode("\n"))
     owed = 0.0
@@ -115,10 +116,11 @@ def _questions(
         if distinct:
             used.add(tokenizer.encode(f"\n{opener}")[newline])
         owed += mean_tokens
-        words, source, tokens = [opener], _sentence(draw), 0
-        while tokens < owed:
+        words, source, tokens, text = [opener], _sentence(draw), 0, ""
+        while tokens < owed or text in texts:
             text = f"\n{' '.join(words)}? Answer:"
             tokens = len(tokenizer.encode(text)) - newline
             words.append(next(source).removesuffix("."))
         owed -= tokens
+        texts.add(text)
         yield Question(id=f"q{n}", prompts=(Prompt(text),), options=OPTIONS)

@@ -2,9 +2,13 @@
 
 from math import prod
 
-from spinf_serve.engine.loading.quantizing import is_linear
 from spinf_serve.engine.models.spec import Checkpoint, ModelSpec
 from spinf_serve.engine.quantization.choose import AttentionSizes, ModelSizes
+
+
+def is_linear(name: str, shape: tuple[int, ...]) -> bool:
+    """Whether a tensor is the weight of a linear layer inside the decoder: not embedding or head."""
+    return ".layers." in name and name.endswith("_proj.weight") and len(shape) == 2
 
 
 def model_sizes(spec: ModelSpec, checkpoint: Checkpoint) -> ModelSizes:

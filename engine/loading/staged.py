@@ -25,7 +25,10 @@ from spinf_serve.engine.quantization.tensor import QuantizedTensor
 from spinf_serve.packs.errors import Unusable
 
 PIECE_BYTES: Final = 64 << 20
-"""Bytes of one buffer: large enough that starting a copy costs nothing beside it."""
+"""Most bytes of one buffer: so many that starting a copy costs nothing beside it."""
+
+# No block of any type is longer.
+_LEAST_BYTES: Final = 4096
 
 _FLOATS: Final = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
@@ -47,14 +50,15 @@ class StagedCheckpoint(CheckpointAround):
         """Args:
         checkpoint: where the tensors lie.
         device: where `read_into` is given its room.
-        piece_bytes: of one of the two buffers, which are kept as long as this; 4,096 or more, so
-            that a block of any type fits.
+        piece_bytes: most of one of the two buffers, which are kept as long as this. Together they
+            are no longer than the longest tensor.
         """
         super().__init__(checkpoint if isinstance(checkpoint, FileCheckpoint) else checkpoint.files)
         self._source = checkpoint
         self._coded = checkpoint if isinstance(checkpoint, QuantizedCheckpoint) else None
         self._device = device
-        self._piece_bytes = piece_bytes
+        longest = max((self.stored(name).entry.size for name in self.names()), default=0)
+        self._piece_bytes = max(min(piece_bytes, longest // 2), _LEAST_BYTES)
         self._slots: deque[_Slot] = deque()
 
     def read_into(self, name: str, out: torch.Tensor) -> None:
@@ -135,7 +139,7 @@ class _Slot:
     """One buffer of the host, and whether the device has taken what lies in it."""
 
     def __init__(self, size: int, device: torch.device) -> None:
-        self._taken = torch.cuda.Event() if device.type == "cuda" else None
+        self._taken = _event() if device.type == "cuda" else None
         try:
             self.host = torch.empty(size, dtype=torch.uint8, pin_memory=device.type == "cuda")
         except RuntimeError as error:
@@ -161,3 +165,8 @@ class _Slot:
             # Converted on the device: `copy_` would convert on the host, and wait.
             piece.copy_(values.to(piece.device, non_blocking=True))
         self._taken.record()
+
+
+def _event() -> torch.cuda.Event:
+    made: torch.cuda.Event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    return made

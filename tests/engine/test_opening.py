@@ -62,7 +62,8 @@ def on_card(monkeypatch):
 
 def opened(folder, said=None, limits=None, **settings):
     config = EngineConfig(model=folder, threads=1, offline=True, **settings)
-    return open_engine(config, limits or Limits(), [].append if said is None else said.append)
+    lines: list[str] = [] if said is None else said
+    return open_engine(config, limits or Limits(), lines.append)
 
 
 def test_without_a_card_the_cpu_is_told_and_the_engine_says_what_was_picked(folder, monkeypatch):
@@ -170,7 +171,9 @@ def own_model(folder, monkeypatch):
         text = HUB.replace('family = "llama"', 'family = "gemma3"').split("[limits]")[0]
         manifest = parse_manifest(f"{text}\n[limits]\n{limits}", "own.toml")
         monkeypatch.setattr(locate_module, "read_manifests", lambda: (manifest,))
-        monkeypatch.setattr(locate_module, "_hub", lambda *names, offline: (Path(folder), "12" * 20))
+        monkeypatch.setattr(
+            locate_module, "_hub", lambda *names, offline: (Path(folder), "12" * 20)
+        )
 
     return write
 

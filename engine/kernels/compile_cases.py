@@ -246,9 +246,10 @@ def _tree(
         "KEYS": tiles.keys,
         "PATH_KEYS": tiles.path_keys,
         "PATH_STAGES": tiles.path_stages,
+        "AHEAD": tiles.ahead,
         "WINDOWED": windowed,
         "BORROWS": borrows,
-        "ONE_LOOP": tiles.one_loop,
+        "LOOPS": tiles.loops,
         "DESCRIPTORS": tiles.descriptors,
     }
     name = f"tree {heads}+{kv_heads}x{size}{', window' if windowed else ''}"

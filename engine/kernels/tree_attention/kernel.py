@@ -210,6 +210,7 @@ def _launch(
         DESCRIPTORS=descriptors,
         num_warps=kind.tiling.warps,
         num_stages=kind.tiling.stages,
+        maxnreg=kind.tiling.registers,
         enable_fp_fusion=FP_FUSION,
     )
 

@@ -36,7 +36,9 @@ class Tiling:
     warps: int
     stages: int
     path_stages: int = 1
-    one_loop: bool = False
+    loops: int = 3
+    ahead: bool = False
+    registers: int | None = None
     splits: int = 1
     descriptors: bool = False
 

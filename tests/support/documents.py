@@ -15,7 +15,7 @@ import typer
 from spinf_serve.cli import app
 from spinf_serve.packs.errors import CODES
 from spinf_serve.server.config import SETTINGS, Setting, Table, settings_of
-from tests.support import lint_document, pack_documents, pack_figures
+from tests.support import gpu_documents, lint_document, pack_documents, pack_figures
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 RESULTS = DOCS.parent / "evals" / "bench" / "results"
@@ -29,6 +29,7 @@ def made() -> dict[str, str]:
         "cli.md": commands(),
         "error-codes.md": error_codes(),
         "figures.md": figures(),
+        "gpu.md": gpu_documents.page(NOTE),
         "packs.md": pack_documents.page(),
         "lint.md": lint_document.page(NOTE),
         "../packs/pack.schema.json": pack_documents.schema(),
@@ -104,7 +105,7 @@ questions) without torch, Python's own start included (medians):
 | {median(packs["warm_seconds"]) * 1000:.0f} | {median(packs["cold_seconds"]) * 1000:.0f} \
 | {packs["empty_python_seconds"] * 1000:.0f} |
 """
-    return text
+    return text + gpu_documents.figures(RESULTS)
 
 
 def _against(what: str, way: str, form: str, figures: dict[str, Any]) -> str:

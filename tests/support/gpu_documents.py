@@ -1,0 +1,227 @@
+"""What the documents say of GPUs: the memory a model takes by formula, and the measured figures."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+from spinf_serve.bench_cli import bench
+from spinf_serve.engine.bench.synthetic import SyntheticCheckpoint
+from spinf_serve.engine.bench.synthetic_models import SYNTHETIC_MODELS
+from spinf_serve.engine.config import GPU_TOKEN_BUDGET
+from spinf_serve.engine.kernels.tiles import CAPABILITIES
+from spinf_serve.engine.loading.sizes import model_sizes
+from spinf_serve.engine.quantization.choose import Scheme, fitting_scheme, memory_of
+
+_GIB = 1 << 30
+_CARDS = {
+    (8, 0): "A100",
+    (8, 6): "RTX 30, A10, A40",
+    (8, 9): "RTX 40, L4, L40S",
+    (9, 0): "H100, H200",
+    (12, 0): "RTX 50, RTX PRO Blackwell",
+}
+_MODELS = ("gemma-4-12b", "gemma-4-31b")
+_SCHEMES: tuple[Scheme, ...] = ("fp8", "int8", "bf16")
+_BUDGETS = (4096, GPU_TOKEN_BUDGET)
+_CLASSES = ("linears", "attention", "element-wise", "head", "copies", "other")
+
+Row = dict[str, Any]
+
+
+def page(note: str) -> str:
+    """docs/gpu.md."""
+    cards = "".join(
+        f"| {'.'.join(map(str, capability))} | {_CARDS[capability]} | "
+        f"{fitting_scheme(capability, has_fp8=True)} |\n"
+        for capability in CAPABILITIES
+    )
+    return f"""{note}# On a GPU
+
+The engine computes on one NVIDIA card: `--device cuda`, or by itself where torch finds a usable one
+(`--device auto`, the default). Its kernels are written in Triton and compiled at first use; Triton
+keeps them in its cache folder for the next start. It needs Linux, a torch with CUDA (2.11 or newer)
+and the Triton that comes with it.
+
+| compute capability | such as | weights with `--quant auto` |
+|---|---|---|
+{cards}
+`fp8` are 8-bit floats, a scale each row of a weight, under activations in 8-bit floats, with a scale a
+row or, where the checkpoint has one, a static scale. `int8` are 8-bit integers under activations in 16
+bits. `bf16` are plain 16-bit floats. `spinf-serve doctor` says what is chosen here, and why. A newer
+card than these takes the entry of the newest one here. Only an H200 was measured.
+
+## Memory
+
+GiB that a model takes, by formula (`engine/quantization/choose.py`): weights, keys and values that
+are kept of a content longer than a pass, the activations of one pass, and 1 GiB for everything else.
+The engine compares the sum with what is free before it loads anything. `--token-budget` sets the
+tokens of a pass.
+
+{_memory()}
+## Measuring
+
+```console
+$ spinf-serve bench --synthetic gemma-4-12b --jobs main,http --profile --out figures.json
+```
+
+makes a model of that size from a seed on the card, so it needs no weights, and asks it made-up
+questions. Its answers mean nothing; their bits and its speed are those of any model of that shape. The
+tokenizer is the embedded model's (`spinf-serve models fetch`), or a `tokenizer.json` named by
+`--tokenizer`. `--scheme` says how the weights present themselves: `static` as float8 with one scale a
+tensor and a static one for each input, `rows` as float8 with a scale for each row of weights and
+activations, `int8`, `bf16`. `--synthetic gemma-4-tiny` is small enough for Triton's interpreter on a
+CPU: a test, not a measurement.
+
+`--jobs` takes a list of these; without `--synthetic` they are measured on the configured model.
+
+| name | what is asked |
+|---|---|
+| `main` | {_default("contents")} contents of {_default("content_tokens"):.0f} tokens, \
+{_default("questions")} questions of two options on each |
+| `sustained` | five times as many contents, in one go |
+| `packs` | the official packs: moderation on messages of 200 tokens, news on stories of 466 |
+| `growth` | 7, 56 and 448 questions on each content; contents of 128, 512, 4,096 and 32,768 tokens |
+| `http` | `main` over HTTP: {_default("clients")} clients, each request a content that nobody asked \
+about before with all questions, for {_default("seconds"):.0f} s; clients are a process of their own |
+
+Every repeat begins with nothing but the weights in memory: questions are compiled and floors read
+anew. A question is a filled template; its floor is not counted as one, but its tokens are among the
+rows. A run that is not counted comes first.
+
+## Reading the figures
+
+- **by the wall** from the first work to the last answer; **by the device** by the card's own clock,
+  summed over passes.
+- **linears alone** what the rate would be if the card made nothing but the products of the linear
+  layers of the same passes: each product is timed in the same run, with our kernel and with the
+  vendor's, and the better one counts. *in sequence*: those products one behind the other, as in a
+  pass, where a card that is held to its power runs slower.
+- **reached** the rate by the wall of that ceiling.
+- **idle** of the time from the first kernel of a profiled repeat to its last, without any; where
+  nothing was profiled, of the wall without a pass.
+- shares by class of kernels are of the sum of their times. `head` is the output head with softmax
+  and choice of columns, `element-wise` norms, rotary embedding, residual and rounding, `copies` moves
+  of memory.
+
+The measured ones are in [figures.md](figures.md).
+"""
+
+
+def figures(folder: Path) -> str:
+    """A section of docs/figures.md: what `gpu-*.json` of a folder hold; empty without such files."""
+    found = {file.name: json.loads(file.read_text()) for file in sorted(folder.glob("gpu-*.json"))}
+    if not found:
+        return ""
+    text = """
+## On a GPU
+
+What the columns mean, and how to measure: [gpu.md](gpu.md).
+"""
+    for name, rows in found.items():
+        text += _file(name, rows)
+    return text
+
+
+def _file(name: str, rows: list[Row]) -> str:
+    first = rows[0]
+    machine = first["card_line"] or first["card"]
+    versions = ", ".join(f"{lib} {first['versions'][lib]}" for lib in ("torch", "triton", "python"))
+    text = f"""
+### `{name}`
+
+{first["model"]}, scheme {first["scheme"]}, passes of {first["token_budget"]:,} tokens, ready in \
+{first["load_seconds"]:.1f} s. `{first["command"]}` at `{first["commit"]}` on {first["date"]}; {machine}; \
+{versions}.
+
+"""
+    text += _table(_RATES, [row for row in rows if row["path"] == "in-process"])
+    profiled = [row for row in rows if row["device_ms"]]
+    if profiled:
+        text += "\nShares of the device's time, %:\n\n"
+        text += _table(
+            [("job", lambda row: row["job"]), *((name, _share(name)) for name in _CLASSES)],
+            profiled,
+        )
+    over_http = [row for row in rows if row["path"] == "http"]
+    if over_http:
+        text += "\nOver HTTP:\n\n" + _table(_HTTP, over_http)
+    return text
+
+
+def _table(columns: list[tuple[str, Callable[[Row], str]]], rows: list[Row]) -> str:
+    text = "| " + " | ".join(title for title, _ in columns) + " |\n" + "|---" * len(columns) + "|\n"
+    return text + "".join(
+        "| " + " | ".join(cell(row) for _, cell in columns) + " |\n" for row in rows
+    )
+
+
+def _number(name: str, form: str = ",.0f") -> Callable[[Row], str]:
+    return lambda row: "–" if row[name] is None else format(row[name], form)
+
+
+def _percent(name: str) -> Callable[[Row], str]:
+    return lambda row: "–" if row[name] is None else f"{100 * row[name]:.1f} %"
+
+
+def _idle(row: Row) -> str:
+    found = row["device_idle_share"]
+    return f"{100 * (row['wall_idle_share'] if found is None else found):.1f} %"
+
+
+def _share(name: str) -> Callable[[Row], str]:
+    return lambda row: f"{100 * row['device_share'].get(name, 0.0):.1f}"
+
+
+def _extra(name: str, form: str, factor: float = 1.0) -> Callable[[Row], str]:
+    return lambda row: format(factor * row["extra"][name], form) if name in row["extra"] else "–"
+
+
+_RATES: list[tuple[str, Callable[[Row], str]]] = [
+    ("job", lambda row: row["job"]),
+    ("contents × tokens", lambda row: f"{row['contents']} × {row['content_tokens']:,.0f}"),
+    ("questions", _number("questions")),
+    ("questions/s by the wall", _number("questions_per_s_wall")),
+    ("by the device", _number("questions_per_s_device")),
+    ("linears alone", _number("linears_ceiling_questions_per_s")),
+    ("in sequence", _number("linears_sequence_questions_per_s")),
+    ("reached", _percent("linears_share")),
+    ("tokens/s", _number("work_tokens_per_s")),
+    ("contents/h", _number("contents_per_hour")),
+    ("idle", _idle),
+    ("host, ms", lambda row: f"{1000 * median(sum(t.values()) for t in row['host_seconds']):.0f}"),
+    ("peak GiB", _number("peak_memory_gib", ".1f")),
+]
+_HTTP: list[tuple[str, Callable[[Row], str]]] = [
+    ("job", lambda row: row["job"]),
+    ("clients", _extra("clients", "d", 1)),
+    ("questions/s", _number("questions_per_s_wall")),
+    ("of in process", _extra("of_in_process", ".3f")),
+    ("requests", _extra("requests", "d", 1)),
+    ("latency p50, ms", _extra("latency_p50_seconds", ".0f", 1000)),
+    ("p99, ms", _extra("latency_p99_seconds", ".0f", 1000)),
+    ("clients alone, requests/s", _extra("client_alone_requests_per_s", ",.0f")),
+]
+
+
+def _memory() -> str:
+    text = "| model | weights in | weights | kept | a pass | in all |\n|---|---|---|---|---|---|\n"
+    meta = torch.device("meta")
+    for name in _MODELS:
+        spec = SYNTHETIC_MODELS[name]
+        sizes = model_sizes(spec, SyntheticCheckpoint(spec, "bf16", meta))
+        for scheme in _SCHEMES:
+            for budget in _BUDGETS:
+                memory = memory_of(sizes, scheme, budget, budget)
+                parts = (memory.weights, memory.kept, memory.working, memory.total)
+                cells = " | ".join(f"{part / _GIB:.1f}" for part in parts)
+                text += f"| {name}, passes of {budget:,} | {scheme} | {cells} |\n"
+    return text
+
+
+def _default(name: str) -> Any:
+    defaults = bench.__signature__.parameters  # type: ignore[attr-defined]
+    return defaults[name].default

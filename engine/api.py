@@ -101,7 +101,7 @@ class Engine:
         self._forward = forward
         self._context_tokens = context_tokens
         self.forget()
-        self._pipeline = Pipeline(forward, config.token_budget, self.stats)
+        self._pipeline = Pipeline(forward, config.pass_tokens, self.stats)
         self._jobs: dict[int, Job] = {}
         self._floor_reads: dict[int, FloorRead] = {}
         self._pending_floors: dict[PromptKey, FloorRead] = {}

@@ -68,7 +68,7 @@ class ModelForward:
         """Whether `finish` would not wait."""
         end = cast(_Launched, started).end
         try:
-            return end is None or end.query()
+            return end is None or bool(end.query())  # type: ignore[no-untyped-call]
         except RuntimeError:
             # Whatever broke the device, `finish` meets it too, and says so for its pass.
             return True
@@ -105,8 +105,7 @@ class ModelForward:
             read_by, launch = layout, partial(self._logprobs, layout)
         laid_out = time.perf_counter()
         if self._on_gpu:
-            # Waiting for the second puts the thread to sleep, others have its core then.
-            begin, end = (torch.cuda.Event(enable_timing=True, blocking=True) for _ in range(2))
+            begin, end = _mark(), _mark()
             begin.record()
             logprobs = launch()
             # torch hands pinned memory out again when the copies out of and into it ended.
@@ -127,3 +126,8 @@ class ModelForward:
         if self._on_gpu:
             torch.cuda.empty_cache()
         return OutOfDeviceMemory(message)
+
+
+def _mark() -> torch.cuda.Event:
+    """A point in the queue of work; whoever waits for it sleeps, so that others have the core."""
+    return torch.cuda.Event(enable_timing=True, blocking=True)  # type: ignore[no-untyped-call]

@@ -4,7 +4,7 @@ import time
 import weakref
 from collections import deque
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -47,8 +47,6 @@ class MadeUp:
         cycles: how long a forward keeps a GPU busy.
     """
 
-    spec: Any = None
-
     def __init__(self, device: str) -> None:
         self.ops: Any = SimpleNamespace(device=torch.device(device), release=lambda key: None)
         self.gib = 0
@@ -80,7 +78,7 @@ class MadeUp:
 
 def forward_on(device: str) -> tuple[MadeUp, ModelForward]:
     model = MadeUp(device)
-    return model, ModelForward(model, model.ops)
+    return model, ModelForward(cast(Any, model), model.ops)
 
 
 def test_on_the_cpu_a_pass_is_done_when_it_is_started():

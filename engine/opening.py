@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import torch
 
@@ -25,7 +25,7 @@ from spinf_serve.engine.fingerprint import (
 )
 from spinf_serve.engine.forward import ModelForward
 from spinf_serve.engine.kernels.cpu import CpuOps
-from spinf_serve.engine.kernels.ops import Ops, WeightScheme
+from spinf_serve.engine.kernels.ops import WeightScheme
 from spinf_serve.engine.loading.locate import obtainable
 from spinf_serve.engine.loading.open import OpenedModel, open_checkpoint
 from spinf_serve.engine.loading.progress import ReportingCheckpoint
@@ -36,6 +36,10 @@ from spinf_serve.engine.placement import default_model, place
 from spinf_serve.engine.quantization.choose import Choice, Scheme, choose_scheme
 from spinf_serve.engine.work import Limits
 from spinf_serve.packs.errors import Unusable
+
+if TYPE_CHECKING:
+    from spinf_serve.engine.graphs import Graphs
+    from spinf_serve.engine.kernels.gpu import GpuOps
 
 Tell = Callable[[str], None]
 
@@ -87,11 +91,11 @@ def opened_engine(
         pass_tokens=config.pass_tokens,
         kept_tokens=min(limits.max_content_tokens, opened.spec.context),
     )
-    model, ops, fingerprint = _on_card(opened, card, choice, tell)
+    forward, fingerprint = _on_card(opened, card, choice, tell)
     if checked:
         # An engine of its own, so that the one that serves has counted and remembered nothing.
-        self_check(_engine(opened, model, ops, fingerprint, config, limits), tell)
-    return _engine(opened, model, ops, fingerprint, config, limits)
+        self_check(_engine(opened, forward, fingerprint, config, limits), tell)
+    return _engine(opened, forward, fingerprint, config, limits)
 
 
 def _on_cpu(opened: OpenedModel, config: EngineConfig, limits: Limits, tell: Tell) -> Engine:
@@ -104,12 +108,12 @@ def _on_cpu(opened: OpenedModel, config: EngineConfig, limits: Limits, tell: Tel
         fingerprint = cpu_fingerprint(
             digest.result(), config.dtype, torch.backends.cpu.get_cpu_capability()
         )
-    return _engine(opened, model, ops, fingerprint, config, limits)
+    return _engine(opened, ModelForward(model, ops), fingerprint, config, limits)
 
 
 def _on_card(
     opened: OpenedModel, card: Card, choice: Choice, tell: Tell
-) -> tuple[Model, Ops, Fingerprint]:
+) -> tuple[ModelForward, Fingerprint]:
     """The model on a card."""
     tell(str(choice))
     with ThreadPoolExecutor(1) as beside:
@@ -119,6 +123,7 @@ def _on_card(
         staged = StagedCheckpoint(opened.checkpoint, ops.device)
         try:
             model = build(opened.spec, ReportingCheckpoint(staged, tell), ops)
+            graphs = recorded_graphs(model, ops, tell)
         except torch.OutOfMemoryError as error:
             raise Unusable(
                 f"the card ran out of memory while weights were loaded, although {choice}: another "
@@ -127,15 +132,27 @@ def _on_card(
         fingerprint = gpu_fingerprint(
             digest.result(), scheme_facts(opened, choice.scheme), card_facts(card)
         )
-    return model, ops, fingerprint
+    return ModelForward(model, ops, graphs), fingerprint
 
 
-def gpu_ops(device: torch.device, scheme: Scheme) -> Ops:
+def gpu_ops(device: torch.device, scheme: Scheme) -> "GpuOps":
     """The operations of a card, with the weights of linear layers in a scheme."""
     # Triton is not there on every machine that serves from its CPU.
     from spinf_serve.engine.kernels.gpu import GpuOps
 
     return GpuOps(dtype=torch.bfloat16, device=device, scheme=_SCHEMES[scheme])
+
+
+def recorded_graphs(model: Model, ops: "GpuOps", tell: Tell) -> "Graphs | None":
+    """Small passes of a model, recorded; None under Triton's interpreter, which launches nothing."""
+    if ops.device.type != "cuda":
+        return None
+    from spinf_serve.engine.graphs import Graphs
+
+    tell("compiling kernels and recording small passes")
+    graphs = Graphs(model, ops)
+    graphs.record()
+    return graphs
 
 
 def scheme_facts(opened: OpenedModel, scheme: Scheme) -> GpuScheme:
@@ -159,8 +176,7 @@ def card_facts(card: Card) -> CardFacts:
 
 def _engine(
     opened: OpenedModel,
-    model: Model,
-    ops: Ops,
+    forward: ModelForward,
     fingerprint: Fingerprint,
     config: EngineConfig,
     limits: Limits,
@@ -168,7 +184,7 @@ def _engine(
     return Engine(
         served=opened.served,
         tokenizer=opened.tokenizer,
-        forward=ModelForward(model, ops),
+        forward=forward,
         fingerprint=fingerprint,
         config=config,
         limits=limits,

@@ -14,10 +14,13 @@ import huggingface_hub
 import pytest
 from huggingface_hub import constants, file_download
 
+from spinf_serve.engine.loading import locate as locate_module
 from spinf_serve.engine.loading import resume
-from spinf_serve.engine.loading.locate import locate
+from spinf_serve.engine.loading.locate import locate, obtainable
+from spinf_serve.engine.loading.manifest import parse_manifest
 from spinf_serve.engine.loading.open import open_checkpoint
 from spinf_serve.packs.errors import Unusable
+from tests.engine.loading.test_manifest import HUB
 from tests.support.hub_stand_in import HubStandIn, Repository, hub_stand_in
 from tests.support.model_folders import save_tiny
 
@@ -235,6 +238,23 @@ def test_the_clients_own_offline_switch_is_heeded(hub, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert "without HF_HUB_OFFLINE" in refused("own/tiny")
     assert hub.asked == []
+
+
+def test_whether_a_model_can_be_had_is_told_without_asking_the_hub(hub, monkeypatch):
+    text = HUB.replace("0f" * 20, "unpinned").replace('"for tests"', '"the revision is unpinned"')
+    text = text.replace("somebody/own-model", "own/tiny")
+    monkeypatch.setattr(
+        locate_module, "read_manifests", lambda: (parse_manifest(text, "own.toml"),)
+    )
+    assert not obtainable("another", offline=False)
+    assert obtainable("own", offline=False)
+    assert not obtainable("own", offline=True)
+    with monkeypatch.context() as switched:
+        switched.setattr(constants, "HF_HUB_OFFLINE", True)
+        assert not obtainable("own", offline=False)
+    assert hub.asked == []
+    locate("own", offline=False)
+    assert obtainable("own", offline=True)
 
 
 def test_the_endpoint_and_the_cache_are_those_of_the_environment(hub, tmp_path):

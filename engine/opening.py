@@ -149,6 +149,8 @@ def recorded_graphs(model: Model, ops: "GpuOps", tell: Tell) -> "Graphs | None":
         return None
     from spinf_serve.engine.graphs import Graphs
 
+    # What loading took besides the weights is wanted for passes.
+    torch.cuda.empty_cache()
     tell("compiling kernels and recording small passes")
     graphs = Graphs(model, ops)
     graphs.record()

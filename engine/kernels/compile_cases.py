@@ -10,6 +10,8 @@ from typing import Any
 
 from spinf_serve.engine.kernels.elementwise.heads_kernel import heads_kernel
 from spinf_serve.engine.kernels.elementwise.kernel import (
+    HEAD_BLOCK,
+    HEAD_WARPS,
     add_norm_kernel,
     norm_kernel,
     row_warps,
@@ -185,13 +187,14 @@ def _heads(heads: int, kv_heads: int, head_dim: int, v_is_k: bool) -> Case:
         "KV_HEADS": kv_heads,
         "HALF": head_dim // 2,
         "HALF_BLOCK": head_dim // 2,
-        "BLOCK_HEADS": 2048 // head_dim,
+        "BLOCK_HEADS": HEAD_BLOCK // head_dim,
         "NORM": True,
         "V_NORM": True,
         "V_IS_K": v_is_k,
         "CONFINE": True,
     }
-    return Case(f"heads {heads}+{kv_heads}x{head_dim}", heads_kernel, types, constants, (), 4, 3)
+    name = f"heads {heads}+{kv_heads}x{head_dim}"
+    return Case(name, heads_kernel, types, constants, (), HEAD_WARPS, 3)
 
 
 def _read_tile(scheme: Scheme, tile: Tile) -> Case:

@@ -1,4 +1,4 @@
-"""Which tile a kernel uses, from the card, the scheme and the number of rows. A table, no search.
+"""Which tile a kernel uses, from the card, the scheme and the size of its output. No search.
 
 A row's bits may not depend on how many rows there are. The tiles of one scheme therefore walk the
 inner dimension in the same order and differ in how they cut the output only; that a card's matrix
@@ -57,7 +57,7 @@ class Tile:
     store_parts: int = 1
 
 
-# (most rows, tile), in ascending order; the last entry has no limit.
+# (most elements of the output, tile), in ascending order; the last entry has no limit.
 Ladder = tuple[tuple[int | None, Tile], ...]
 
 
@@ -65,20 +65,24 @@ def _one(tile: Tile) -> Ladder:
     return ((None, tile),)
 
 
-def _hopper(inner: int) -> Ladder:
-    # Few rows: the weights' way from memory is the cost, so many narrow blocks with deep pipelines.
+_SMALL, _MIDDLE = 1_500_000, 3_000_000
+
+
+def _hopper(inner: int, deep: Tile) -> Ladder:
+    # Measured on an H200 at 256 to 16,384 rows: a small output wants many narrow blocks with deep
+    # pipelines, one of over 100 large tiles wants these, one after another in as many blocks as the
+    # card runs.
     return (
-        (64, Tile(64, 64, inner, 4, 6, descriptors=True)),
-        (256, Tile(64, 128, inner, 4, 4, descriptors=True)),
-        (1024, Tile(128, 128, inner, 8, 4, descriptors=True)),
-        (None, Tile(128, 256, inner, 8, 3, descriptors=True)),
+        (_SMALL, Tile(64, 64, inner, 4, 6, descriptors=True)),
+        (_MIDDLE, Tile(64, 128, inner, 4, 4, descriptors=True)),
+        (None, deep),
     )
 
 
 def _ampere(inner: int, stages: int) -> Ladder:
     # Loads are in flight for one step less than `stages` here, so four take the memory of three.
     return (
-        (64, Tile(64, 64, inner, 4, stages + 1)),
+        (_SMALL, Tile(64, 64, inner, 4, stages + 1)),
         (None, Tile(128, 128, inner, 8, stages)),
     )
 
@@ -113,10 +117,11 @@ _PRODUCT: dict[Capability, dict[Scheme, Ladder]] = {
         "float32": _FLOAT32,
     },
     (9, 0): {
-        "fp8": _hopper(128),
-        "int8": _hopper(128),
-        "w8a16": _ampere(64, 4),
-        "16bit": _hopper(64),
+        "fp8": _hopper(128, Tile(128, 256, 128, 8, 3, descriptors=True, persistent=True)),
+        "int8": _hopper(128, Tile(128, 256, 128, 8, 3, descriptors=True, persistent=True)),
+        # A weight is widened once for each tile of rows: tall tiles do it less often.
+        "w8a16": _hopper(64, Tile(256, 128, 64, 8, 3, descriptors=True)),
+        "16bit": _hopper(64, Tile(128, 256, 64, 8, 3, descriptors=True, persistent=True)),
         "float32": _FLOAT32,
     },
     (12, 0): {
@@ -163,7 +168,7 @@ def schemes(capability: Capability) -> tuple[Scheme, ...]:
 
 
 def product_ladder(capability: Capability, scheme: Scheme) -> Ladder:
-    """(most rows, tile) of a product, ascending; the last entry has no limit.
+    """(most elements of the output, tile), ascending; the last entry has no limit.
 
     Raises:
         ValueError: this card has no such matrix units.
@@ -177,10 +182,15 @@ def product_ladder(capability: Capability, scheme: Scheme) -> Ladder:
     return entry[scheme]
 
 
-def product_tile(capability: Capability, scheme: Scheme, rows: int) -> Tile:
-    """The tile of a product of `rows` rows. Raises `ValueError` as `product_ladder` does."""
+def product_tile(capability: Capability, scheme: Scheme, rows: int, columns: int) -> Tile:
+    """The tile of a product of `rows` rows with a weight of `columns` rows, gate and up together.
+
+    Raises:
+        ValueError: as `product_ladder` does.
+    """
+    size = rows * columns
     ladder = product_ladder(capability, scheme)
-    return next(tile for most, tile in ladder if most is None or rows <= most)
+    return next(tile for most, tile in ladder if most is None or size <= most)
 
 
 def read_tile(capability: Capability, scheme: Scheme) -> Tile:

@@ -46,16 +46,16 @@ def heads_kernel(
     first = tl.load(start, mask=inside, other=0.0).to(tl.float32)
     second = tl.load(start + HALF, mask=inside, other=0.0).to(tl.float32)
     if CONFINE:
-        # A normed value is finite where its row is, so the projection itself tells.
-        if V_IS_K:
-            beside_first, beside_second = first, second
-        else:
-            beside = start + KV_HEADS * (2 * HALF)
+        # A normed value is finite where its row is, so the projection itself tells, and a key that
+        # holds NaN from here on stays NaN.
+        first_head = tl.program_id(0) % blocks * BLOCK_HEADS
+        if (first_head < HEADS + KV_HEADS) & (first_head + BLOCK_HEADS > HEADS):
+            beside = start if V_IS_K else start + KV_HEADS * (2 * HALF)
             theirs = inside & is_k[:, None]
-            beside_first = tl.load(beside, mask=theirs, other=0.0).to(tl.float32)
-            beside_second = tl.load(beside + HALF, mask=theirs, other=0.0).to(tl.float32)
-        is_firm_first = tl.abs(beside_first) < float("inf")
-        is_firm_second = tl.abs(beside_second) < float("inf")
+            near = tl.load(beside, mask=theirs, other=0.0).to(tl.float32)
+            far = tl.load(beside + HALF, mask=theirs, other=0.0).to(tl.float32)
+            first = tl.where(tl.abs(near) < float("inf"), first, float("nan"))
+            second = tl.where(tl.abs(far) < float("inf"), second, float("nan"))
     if NORM or V_NORM:
         mean = tl.sum(first * first + second * second, 1) / (2 * HALF)
         inverse = tl.div_rn(1.0, tl.sqrt_rn(mean + eps))[:, None]
@@ -95,12 +95,8 @@ def heads_kernel(
     tl.store(q + to_q + HALF, turned_second.to(q.dtype.element_ty), mask=mine)
     to_k = (row * KV_HEADS + (head - HEADS)[:, None]) * (2 * HALF) + at[None, :]
     mine = inside & is_k[:, None]
-    key_first, key_second = turned_first, turned_second
-    if CONFINE:
-        key_first = tl.where(is_firm_first, key_first, float("nan"))
-        key_second = tl.where(is_firm_second, key_second, float("nan"))
-    tl.store(k + to_k, key_first.to(k.dtype.element_ty), mask=mine)
-    tl.store(k + to_k + HALF, key_second.to(k.dtype.element_ty), mask=mine)
+    tl.store(k + to_k, turned_first.to(k.dtype.element_ty), mask=mine)
+    tl.store(k + to_k + HALF, turned_second.to(k.dtype.element_ty), mask=mine)
     to_v = to_k
     if not V_IS_K:
         to_v = to_k - KV_HEADS * (2 * HALF)

@@ -7,6 +7,10 @@ Knows no model. A norm's weight is the factor itself: a family whose weights are
 adds the one when it loads them.
 """
 
+import functools
+from collections.abc import Mapping
+from typing import cast
+
 import torch
 import triton
 import triton.language as tl
@@ -14,9 +18,12 @@ import triton.language as tl
 from spinf_serve.engine.kernels.device import room, rounded
 from spinf_serve.engine.kernels.elementwise.heads_kernel import heads_kernel
 from spinf_serve.engine.kernels.elementwise.quant import LIMITS, SMALLEST_AMAX, Quant
+from spinf_serve.engine.kernels.launch import Launcher
 
 _NO_QUANT, _ONE_SCALE, _ROW_SCALES = 0, 1, 2
-_HEAD_BLOCK = 2048
+HEAD_BLOCK, HEAD_WARPS = 1024, 1
+"""Elements of the heads that one block holds, and its warps: on an H200 one that waits for no other
+moves the most bytes."""
 
 
 @triton.jit
@@ -135,6 +142,9 @@ def add_norm_kernel(
     _put(value, out, scale, out_scale, row, start, at, inside, QUANT, INTEGER, LIMIT, SMALLEST)
 
 
+_NORM, _ADD_NORM, _HEADS = Launcher(norm_kernel), Launcher(add_norm_kernel), Launcher(heads_kernel)
+
+
 def norm(
     x: torch.Tensor,
     weight: torch.Tensor,
@@ -195,25 +205,15 @@ def add_norm(
     out = room((rows, size), dtype, y.device)
     out_scale = _row_scales(quant, y)
     if rows:
-        add_norm_kernel[(rows,)](
-            residual,
-            y,
-            post_weight,
-            next_weight,
-            layer_scale,
-            kept,
-            out,
-            None if quant is None else quant.scale,
-            out_scale,
-            size,
-            eps,
-            BLOCK=triton.next_power_of_2(size),
-            POST=post_weight is not None,
-            LAYER_SCALE=layer_scale is not None,
-            CAST_FIRST=cast_first,
-            **_quant_constants(quant),
-            num_warps=row_warps(size),
-            enable_fp_fusion=True,
+        is_given = post_weight is not None, layer_scale is not None
+        kind = _quant_kind(quant)
+        scale = None if quant is None else quant.scale
+        _ADD_NORM(
+            (y.device, size, is_given, cast_first, kind),
+            rows,
+            (residual, y, post_weight, next_weight, layer_scale, kept, out, scale, out_scale)
+            + (size, eps),
+            _row_constants(size, ("POST", "LAYER_SCALE"), is_given, cast_first, kind),
         )
     return rounded(kept, y.dtype), rounded(out, dtype), out_scale
 
@@ -245,8 +245,8 @@ def heads(
         eps: of the norms.
         cos, sin: [N, P] float32 of the first P pairs (i, i + D/2) of a head; the others stay.
         heads, kv_heads, head_dim: H, G and D. One of H and G may be 0.
-        confine: v becomes finite, and a key whose value was not has a NaN, which makes every score
-            against it one.
+        confine: v becomes finite, and a key whose value was not holds NaN, so that every score
+            against it is one.
 
     Returns:
         q [N, H, D], k and v [N, G, D], in qkv's dtype.
@@ -262,32 +262,14 @@ def heads(
     q, k, v = (
         room((rows, n, head_dim), qkv.dtype, qkv.device) for n in (heads, kv_heads, kv_heads)
     )
-    half_block = triton.next_power_of_2(half)
-    block_heads = max(1, _HEAD_BLOCK // (2 * half_block))
+    kind = heads, kv_heads, head_dim, q_norm is not None, v_norm, v_is_k, confine
     if rows:
-        heads_kernel[(rows * triton.cdiv(stored, block_heads),)](
-            qkv,
-            q_norm,
-            k_norm,
-            cos,
-            sin,
-            q,
-            k,
-            v,
-            width,
-            moving,
-            eps,
-            HEADS=heads,
-            KV_HEADS=kv_heads,
-            HALF=half,
-            HALF_BLOCK=half_block,
-            BLOCK_HEADS=block_heads,
-            NORM=q_norm is not None,
-            V_NORM=v_norm,
-            V_IS_K=v_is_k,
-            CONFINE=confine,
-            num_warps=4,
-            enable_fp_fusion=True,
+        constants = _head_constants(*kind)
+        _HEADS(
+            (qkv.device, width, moving, kind),
+            rows * -(-stored // cast(int, constants["BLOCK_HEADS"])),
+            (qkv, q_norm, k_norm, cos, sin, q, k, v, width, moving, eps),
+            constants,
         )
     return rounded(q, qkv.dtype), rounded(k, qkv.dtype), rounded(v, qkv.dtype)
 
@@ -310,20 +292,14 @@ def _one_row_each(
     out = room((rows, size), dtype, x.device)
     out_scale = _row_scales(quant, x)
     if rows:
-        norm_kernel[(rows,)](
-            x,
-            weight,
-            out,
-            None if quant is None else quant.scale,
-            out_scale,
-            size,
-            eps,
-            BLOCK=triton.next_power_of_2(size),
-            NORM=weight is not None,
-            CAST_FIRST=cast_first,
-            **_quant_constants(quant),
-            num_warps=row_warps(size),
-            enable_fp_fusion=True,
+        is_given = (weight is not None,)
+        kind = _quant_kind(quant)
+        scale = None if quant is None else quant.scale
+        _NORM(
+            (x.device, size, is_given, cast_first, kind),
+            rows,
+            (x, weight, out, scale, out_scale, size, eps),
+            _row_constants(size, ("NORM",), is_given, cast_first, kind),
         )
     return rounded(out, dtype), out_scale
 
@@ -334,15 +310,52 @@ def _row_scales(quant: Quant | None, x: torch.Tensor) -> torch.Tensor | None:
     return torch.empty((x.shape[0], 1), dtype=torch.float32, device=x.device)
 
 
-def _quant_constants(quant: Quant | None) -> dict[str, object]:
-    kind = _NO_QUANT
-    if quant is not None:
-        kind = _ROW_SCALES if quant.scale is None else _ONE_SCALE
+def _quant_kind(quant: Quant | None) -> tuple[int, torch.dtype | None]:
+    if quant is None:
+        return _NO_QUANT, None
+    return _ROW_SCALES if quant.scale is None else _ONE_SCALE, quant.dtype
+
+
+@functools.cache
+def _row_constants(
+    size: int,
+    names: tuple[str, ...],
+    is_given: tuple[bool, ...],
+    cast_first: bool,
+    quant: tuple[int, torch.dtype | None],
+) -> Mapping[str, object]:
+    """Constants of a kernel for rows of this length; `names` are those that say what is given."""
+    kind, dtype = quant
     return {
+        "BLOCK": triton.next_power_of_2(size),
+        **dict(zip(names, is_given, strict=True)),
+        "CAST_FIRST": cast_first,
         "QUANT": kind,
-        "INTEGER": quant is not None and quant.dtype == torch.int8,
-        "LIMIT": 0.0 if quant is None else LIMITS[quant.dtype],
+        "INTEGER": dtype == torch.int8,
+        "LIMIT": 0.0 if dtype is None else LIMITS[dtype],
         "SMALLEST": SMALLEST_AMAX,
+        "num_warps": row_warps(size),
+        "enable_fp_fusion": True,
+    }
+
+
+@functools.cache
+def _head_constants(
+    heads: int, kv_heads: int, head_dim: int, norm: bool, v_norm: bool, v_is_k: bool, confine: bool
+) -> Mapping[str, object]:
+    half_block = triton.next_power_of_2(head_dim // 2)
+    return {
+        "HEADS": heads,
+        "KV_HEADS": kv_heads,
+        "HALF": head_dim // 2,
+        "HALF_BLOCK": half_block,
+        "BLOCK_HEADS": max(1, HEAD_BLOCK // (2 * half_block)),
+        "NORM": norm,
+        "V_NORM": v_norm,
+        "V_IS_K": v_is_k,
+        "CONFINE": confine,
+        "num_warps": HEAD_WARPS,
+        "enable_fp_fusion": True,
     }
 
 

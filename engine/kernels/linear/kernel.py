@@ -8,6 +8,8 @@ Knows no model and no checkpoint: which scheme a layer has, and how its weights 
 the caller's.
 """
 
+import functools
+from collections.abc import Mapping
 from typing import Literal
 
 import torch
@@ -21,6 +23,7 @@ from spinf_serve.engine.kernels.device import (
     room,
     rounded,
 )
+from spinf_serve.engine.kernels.launch import Launcher
 from spinf_serve.engine.kernels.linear.gate_up import GATE_BLOCK
 from spinf_serve.engine.kernels.tiles import Scheme, Tile, product_tile
 
@@ -145,6 +148,8 @@ def product_kernel(
             for step in range(steps):
                 left = x.load([row0, step * INNER])
                 right = weight.load([column0, step * INNER])
+                if WIDEN:
+                    right = right.to(left.dtype)
                 total = tl.dot(left, right.T, total, input_precision="ieee", out_dtype=kind)
         else:
             depth = tl.arange(0, INNER)
@@ -213,6 +218,9 @@ def product_kernel(
                 _store(out, value, row, column, rows, columns, row0, column0, DESCRIPTORS)
 
 
+_PRODUCT = Launcher(product_kernel)
+
+
 def product(
     x: torch.Tensor,
     weight: torch.Tensor,
@@ -241,7 +249,7 @@ def product(
     """
     out = room((x.shape[0], weight.shape[0]), out_dtype, x.device)
     if residual is not None:
-        _expect(residual.shape == out.shape, f"a residual of {list(out.shape)}", residual)
+        _expect(residual.shape == out.shape, "a residual of the result's shape", residual, out)
         _expect(residual.is_contiguous(), "a contiguous residual", residual)
     _launch(x, weight, out, x_scale, weight_scale, residual, None, _NO_GATE, tile)
     return rounded(out, out_dtype)
@@ -293,11 +301,11 @@ def scheme_of(x: torch.dtype, weight: torch.dtype) -> Scheme:
 
 def takes_descriptors(*tensors: torch.Tensor) -> bool:
     """Whether the card's bulk copy engine can address these [rows, columns] tensors."""
-    return all(
-        tensor.data_ptr() % _ALIGNMENT_BYTES == 0
-        and tensor.shape[1] * tensor.element_size() % _ALIGNMENT_BYTES == 0
-        for tensor in tensors
-    )
+    for tensor in tensors:
+        width_bytes = tensor.shape[1] * tensor.element_size()
+        if tensor.data_ptr() % _ALIGNMENT_BYTES or width_bytes % _ALIGNMENT_BYTES:
+            return False
+    return True
 
 
 def _launch(
@@ -313,52 +321,78 @@ def _launch(
 ) -> None:
     scheme = scheme_of(x.dtype, weight.dtype)
     _expect(x.is_contiguous() and weight.is_contiguous(), "contiguous tensors", x, weight)
-    _expect(x.shape[1] == weight.shape[1], "one inner dimension", x, weight)
-    if not out.numel():
+    (rows, inner), (columns, depth) = x.shape, weight.shape
+    _expect(inner == depth, "one inner dimension", x, weight)
+    if not rows or not columns:
         return
-    (rows, inner), columns = x.shape, weight.shape[0]
     if tile is None:
-        tile = product_tile(capability_of(x.device), scheme, rows)
-    descriptors = tile.descriptors and scheme != "w8a16" and takes_descriptors(x, weight, out)
-    tiles = triton.cdiv(rows, tile.rows) * triton.cdiv(columns, tile.columns)
+        tile = product_tile(capability_of(x.device), scheme, rows, columns)
+    row_tiles, column_tiles = -(-rows // tile.rows), -(-columns // tile.columns)
+    tiles = row_tiles * column_tiles
     programs = min(tiles, processors_of(x.device)) if tile.persistent else tiles
-    parts = tile.store_parts if gate == _NO_GATE else 1
-    out_block = [tile.rows, tile.columns // (2 if gate != _NO_GATE else parts)]
-
-    def argument(tensor: torch.Tensor, block: list[int]) -> object:
-        return TensorDescriptor.from_tensor(tensor, block) if descriptors else tensor
-
-    product_kernel[(programs,)](
-        argument(x, [tile.rows, tile.inner]),
-        argument(weight, [tile.columns, tile.inner]),
-        argument(out, out_block),
-        x_scale,
-        weight_scale,
-        residual,
-        out_scale,
-        rows,
+    descriptors = tile.descriptors and takes_descriptors(x, weight, out)
+    operands: tuple[object, ...] = (x, weight, out)
+    if descriptors:
+        out_columns = tile.columns // (2 if gate else tile.store_parts)
+        operands = (
+            TensorDescriptor.from_tensor(x, [tile.rows, tile.inner]),
+            TensorDescriptor.from_tensor(weight, [tile.columns, tile.inner]),
+            TensorDescriptor.from_tensor(out, [tile.rows, out_columns]),
+        )
+    spans = _span(x_scale, rows), _span(weight_scale, columns)
+    epilogue = residual is not None, gate, out_scale is not None
+    # With all that the launch's constants follow from, and the sizes Triton looks into.
+    code = (
+        x.device,
+        scheme,
+        x.dtype,
+        out.dtype,
+        tile,
+        descriptors,
         columns,
         inner,
-        ROWS=tile.rows,
-        COLUMNS=tile.columns,
-        INNER=tile.inner,
-        GROUP=tile.group,
-        X_SCALE=_span(x_scale, rows),
-        WEIGHT_SCALE=_span(weight_scale, columns),
-        RESIDUAL=residual is not None,
-        GATE=gate,
-        GATE_ROWS=GATE_BLOCK,
-        REQUANTIZE=out_scale is not None,
-        INTEGER=scheme == "int8",
-        WIDEN=scheme == "w8a16",
-        WHOLE_STEPS=inner % tile.inner == 0,
-        DESCRIPTORS=descriptors,
-        PERSISTENT=tile.persistent,
-        STORE_PARTS=parts,
-        num_warps=tile.warps,
-        num_stages=tile.stages,
-        enable_fp_fusion=True,
+        spans,
+        epilogue,
     )
+    _PRODUCT(
+        code,
+        programs,
+        (*operands, x_scale, weight_scale, residual, out_scale, rows, columns, inner),
+        _constants(tile, scheme, inner, spans, epilogue, descriptors),
+    )
+
+
+@functools.cache
+def _constants(
+    tile: Tile,
+    scheme: Scheme,
+    inner: int,
+    spans: tuple[int, int],
+    epilogue: tuple[bool, int, bool],
+    descriptors: bool,
+) -> Mapping[str, object]:
+    has_residual, gate, requantizes = epilogue
+    return {
+        "ROWS": tile.rows,
+        "COLUMNS": tile.columns,
+        "INNER": tile.inner,
+        "GROUP": tile.group,
+        "X_SCALE": spans[0],
+        "WEIGHT_SCALE": spans[1],
+        "RESIDUAL": has_residual,
+        "GATE": gate,
+        "GATE_ROWS": GATE_BLOCK,
+        "REQUANTIZE": requantizes,
+        "INTEGER": scheme == "int8",
+        "WIDEN": scheme == "w8a16",
+        "WHOLE_STEPS": inner % tile.inner == 0,
+        "DESCRIPTORS": descriptors,
+        "PERSISTENT": tile.persistent,
+        "STORE_PARTS": 1 if gate else tile.store_parts,
+        "num_warps": tile.warps,
+        "num_stages": tile.stages,
+        "enable_fp_fusion": True,
+    }
 
 
 def _span(scale: torch.Tensor | None, size: int) -> int:
@@ -368,7 +402,8 @@ def _span(scale: torch.Tensor | None, size: int) -> int:
     # Of one row or column a single scale and its list are the same thing.
     if scale.numel() == 1:
         return _ONE_SCALE
-    _expect(scale.shape == (size, 1), f"one scale or [{size}, 1]", scale)
+    if scale.shape != (size, 1):
+        _expect(False, f"one scale or [{size}, 1]", scale)
     return _SCALES
 
 

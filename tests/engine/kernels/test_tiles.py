@@ -19,12 +19,13 @@ CARDS = (INTERPRETER, *CAPABILITIES)
 
 
 @pytest.mark.parametrize("card", CARDS)
-def test_every_number_of_rows_has_a_tile(card):
+def test_every_size_has_a_tile(card):
     for scheme in schemes(card):
         *limits, last = [most for most, _ in product_ladder(card, scheme)]
         assert last is None and limits == sorted(most for most in limits if most is not None)
         for rows in (1, 63, 64, 65, 129, 1024, 1025, 16384):
-            assert product_tile(card, scheme, rows).rows >= 16
+            for columns in (64, 3840, 30720):
+                assert product_tile(card, scheme, rows, columns).rows >= 16
 
 
 @pytest.mark.parametrize("card", CARDS)
@@ -42,17 +43,28 @@ def test_a_tile_holds_whole_blocks_of_gate_and_up(card):
                 assert size & (size - 1) == 0
 
 
-def test_many_rows_on_hopper_use_the_measured_tile():
-    tile = product_tile((9, 0), "fp8", 16384)
-    found = dataclasses.astuple(tile)[:5]
-    assert found == (128, 256, 128, 8, 3) and tile.descriptors
+@pytest.mark.parametrize(
+    ("rows", "columns", "expected"),
+    (
+        (16384, 3840, (128, 256, 128, 8, 3)),
+        (1024, 3840, (128, 256, 128, 8, 3)),
+        (256, 30720, (128, 256, 128, 8, 3)),
+        (256, 8192, (64, 128, 128, 4, 4)),
+        (256, 3840, (64, 64, 128, 4, 6)),
+        (1, 30720, (64, 64, 128, 4, 6)),
+    ),
+)
+def test_hopper_uses_the_tile_that_was_measured_best(rows, columns, expected):
+    tile = product_tile((9, 0), "fp8", rows, columns)
+    assert dataclasses.astuple(tile)[:5] == expected
+    assert tile.descriptors and tile.persistent == (expected[1] == 256)
 
 
 def test_float8_products_need_a_card_that_has_them():
     for card in CARDS:
         assert ("fp8" in schemes(card)) == (card in (INTERPRETER, (8, 9), (9, 0), (12, 0)))
     with pytest.raises(ValueError, match=r"8\.6 has no fp8 products, it has int8, w8a16"):
-        product_tile((8, 6), "fp8", 1)
+        product_tile((8, 6), "fp8", 1, 64)
 
 
 def test_a_card_between_entries_uses_the_older_one():

@@ -319,7 +319,7 @@ def test_a_row_does_not_depend_on_how_many_there_are(kind, gate):
 
     def run(first, last):
         # The tiles of each number of rows, as the table gives them.
-        tile = None if DEVICE == "cuda" else product_tile(INTERPRETER, scheme, last - first)
+        tile = None if DEVICE == "cuda" else product_tile(INTERPRETER, scheme, last - first, 128)
         rows = x[first:last].contiguous(), x_scale[first:last].contiguous()
         if gate:
             return gated_product(

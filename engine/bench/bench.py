@@ -78,7 +78,9 @@ def run(
     shape = shape or Shape()
     start = time.perf_counter()
     engine = open_engine(config, Limits())
-    figures = _figures(engine, config, shape, time.perf_counter() - start)
+    # With model and device as they were picked.
+    config = engine.config
+    figures = _figures(engine, shape, time.perf_counter() - start)
     works = closed_questions(
         engine.tokenizer,
         shape.contents,
@@ -204,7 +206,7 @@ def _logprobs(result: Result) -> torch.Tensor:
     )
 
 
-def _figures(engine: Engine, config: EngineConfig, shape: Shape, load: float) -> Figures:
+def _figures(engine: Engine, shape: Shape, load: float) -> Figures:
     return Figures(
         command=" ".join(["spinf-serve", *sys.argv[1:]]),
         commit=commit(),
@@ -212,7 +214,7 @@ def _figures(engine: Engine, config: EngineConfig, shape: Shape, load: float) ->
         threads=torch.get_num_threads(),
         torch=torch.__version__,
         model=engine.served.id,
-        dtype=config.dtype,
+        dtype=engine.fingerprint.facts["dtype"],
         fingerprint=engine.fingerprint.bits,
         shape=asdict(shape),
         load_seconds=load,

@@ -8,6 +8,7 @@ from spinf_serve.engine.bench.checks import answer_bits
 from spinf_serve.engine.bench.passes import in_one_pass, works_of_many_lengths
 from spinf_serve.engine.config import EngineConfig
 from spinf_serve.engine.loading.open import open_checkpoint
+from spinf_serve.engine.loading.quantized import QuantizedCheckpoint
 from spinf_serve.engine.loading.staged import StagedCheckpoint
 from spinf_serve.engine.work import Limits
 from tests.support.model_folders import save_tiny
@@ -37,6 +38,7 @@ def test_codes_arrive_on_the_card_as_they_are_stored(tmp_path):
     save_tiny(tmp_path, "gemma3")
     quantize_folder(tmp_path, "fp8", activations="static")
     plain = open_checkpoint(str(tmp_path), offline=True).checkpoint
+    assert isinstance(plain, QuantizedCheckpoint)
     device = torch.device("cuda", torch.cuda.current_device())
     staged = StagedCheckpoint(plain, device, piece_bytes=4096)
     compared = 0

@@ -295,12 +295,25 @@ def test_a_run_starts_small_passes_only_for_an_idle_device():
     forward.ended = lambda number: number + 1 < len(forward.trees)
     rows_of_one = 1 + 50 + len("\nx:") + len(" yen")
     engine.run([Work(f"{n % 10}" * 50, asked) for n in range(40)])
-    # The first is more than a quarter of a pass: the second is a whole one.
+    # The first is not little: the second is a whole one.
     assert forward.rows[0] == rows_of_one
     assert calls.index(("start", 1)) == calls.index(("compile", 4)) + 1
     assert min(forward.rows[1:-1]) > 200 - rows_of_one
     assert calls.index(("finish", 8)) < calls.index(("compile", 39))
     assert sum(forward.rows) == 40 * rows_of_one
+
+
+def test_a_second_small_pass_starts_behind_one_that_is_little():
+    engine = engine_of(token_budget=2000, ahead=1)
+    calls = with_compilations(engine)
+    engine.run([Work(f"{n}" * 50, (ask("q", "\nx:", floor=False),)) for n in range(5)])
+    assert calls[:5] == [
+        ("compile", 0),
+        ("start", 0),
+        ("compile", 1),
+        ("start", 1),
+        ("compile", 2),
+    ]
 
 
 @AHEAD

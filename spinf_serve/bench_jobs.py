@@ -16,7 +16,6 @@ from spinf_serve.engine.bench.suite import Suite
 from spinf_serve.engine.bench.synthetic import SyntheticScheme
 from spinf_serve.engine.bench.synthetic_engine import synthetic_engine, tokenizer_at
 from spinf_serve.engine.models.decoder import Decoder
-from spinf_serve.engine.work import Limits
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.pack import Pack
 from spinf_serve.packs.present import filled
@@ -121,11 +120,10 @@ def run(config: ServerConfig, wanted: Wanted, say: Say = print) -> list[Measurem
 
 def _open(config: ServerConfig, wanted: Wanted, say: Say) -> _Opened:
     sizes = wanted.sizes
+    # Lengths vary by a fifth around the mean of a job.
+    longest = 5 * max(*sizes.growth_contents, round(sizes.content_tokens)) // 4
     limits = replace(
-        config.limits,
-        # Contents grow until they are as long as the model takes; half of a job is one request's.
-        max_content_tokens=max(config.limits.max_content_tokens, *sizes.growth_contents) * 5 // 4,
-        max_processed_tokens=max(config.limits.max_processed_tokens, Limits().max_processed_tokens),
+        config.limits, max_content_tokens=max(config.limits.max_content_tokens, longest)
     )
     start = time.perf_counter()
     if wanted.synthetic is not None:

@@ -1,6 +1,7 @@
 """`spinf-serve bench` with jobs: its arguments, its way over HTTP, and a card's engine on the CPU."""
 
 import json
+import random
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -71,7 +72,7 @@ def test_an_answer_with_too_few_questions_is_a_fault():
 def test_contents_of_requests_differ_and_are_as_long():
     plan = Plan(0, "/", 1, 0.0, 0.0, '{"c":', "}", ("A b. C d. E f. G h. I j",))
     clients = http_load._Clients(plan)
-    draw = http_load.random.Random(0)
+    draw = random.Random(0)
     bodies = {clients._body(draw) for _ in range(20)}
     assert len(bodies) > 10
     assert {len(json.loads(body)["c"]) for body in bodies} == {len(plan.texts[0])}
@@ -125,7 +126,6 @@ def test_a_large_model_without_a_card_is_refused():
         synthetic_engine("gemma-4-12b", "static", regex_bpe(), EngineConfig(), Limits(), print)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="made for the interpreter")
 def test_the_tiny_model_is_measured_on_a_card_s_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -26,6 +26,7 @@ from spinf_serve.engine.loading.json_tokenizer import TOKENIZER, tokenizer_from_
 from spinf_serve.engine.models.decoder import Decoder
 from spinf_serve.engine.models.families import FAMILIES
 from spinf_serve.engine.models.served import ServedModel
+from spinf_serve.engine.opening import recorded_graphs
 from spinf_serve.engine.text.tokenizer import Tokenizer
 from spinf_serve.engine.work import Limits
 from spinf_serve.packs.errors import Unusable
@@ -97,11 +98,12 @@ def synthetic_engine(
         # What the making of weights took besides is wanted for passes.
         torch.cuda.empty_cache()
     seconds = time.perf_counter() - start
+    graphs = recorded_graphs(model, ops, say)
     activations = {"static": "static", "rows": "rows"}.get(scheme, "16bit")
     engine = Engine(
         served=_served(name),
         tokenizer=tokenizer,
-        forward=ModelForward(model, ops),
+        forward=ModelForward(model, ops, graphs),
         fingerprint=gpu_fingerprint(
             checkpoint.digest,
             GpuScheme(_KINDS[scheme], activations, str(dtype).removeprefix("torch.")),

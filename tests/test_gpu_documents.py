@@ -1,0 +1,98 @@
+"""The tables that are made from what a GPU measured."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from spinf_serve.engine.bench.results import Circumstances, Measurement
+from tests.support import gpu_documents
+
+ABOUT = Circumstances(
+    model="synthetic/gemma-4-12b",
+    scheme="static",
+    card="NVIDIA H200",
+    card_line="NVIDIA H200, 580.1, 700.00 W",
+    processor="a processor",
+    versions={"torch": "2.11.0", "triton": "3.6.0", "python": "3.12.3"},
+    commit="abc",
+    date="2026-01-01",
+    command="spinf-serve bench --synthetic gemma-4-12b",
+    fingerprint="0" * 64,
+    token_budget=16_384,
+    load_seconds=4.25,
+)
+
+
+def cells(text: str, job: str) -> list[str]:
+    """The cells of the first row of a job."""
+    line = next(line for line in text.splitlines() if line.startswith(f"| {job} "))
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_measured_files_become_tables(tmp_path: Path):
+    main = Measurement(
+        "24x56",
+        "in-process",
+        24,
+        1344,
+        content_tokens=465.6,
+        rows=31_000,
+        questions_per_s_wall=2000.4,
+        questions_per_s_device=2100.0,
+        work_tokens_per_s=46_000.0,
+        contents_per_hour=128_571.0,
+        linears_ceiling_questions_per_s=2400.0,
+        linears_share=0.834,
+        device_ms={"linears": 540.0, "attention": 45.0},
+        device_share={"linears": 0.9231, "attention": 0.0769},
+        device_idle_share=0.0123,
+        wall_idle_share=0.05,
+        host_seconds=[{"compile": 0.02, "pack": 0.01}],
+        peak_memory_gib=15.25,
+    )
+    http = Measurement(
+        "24x56",
+        "http",
+        700,
+        39_200,
+        questions_per_s_wall=1900.0,
+        extra={
+            "clients": 32,
+            "requests": 700,
+            "latency_p50_seconds": 0.9,
+            "latency_p99_seconds": 1.5,
+            "of_in_process": 0.95,
+        },
+    )
+    rows = [asdict(ABOUT) | asdict(one) for one in (main, http)]
+    (tmp_path / "gpu-h200.json").write_text(json.dumps(rows))
+    (tmp_path / "cpu-float32.json").write_text("{}")
+    text = gpu_documents.figures(tmp_path)
+    assert "### `gpu-h200.json`" in text
+    assert "NVIDIA H200, 580.1, 700.00 W; torch 2.11.0, triton 3.6.0, python 3.12.3." in text
+    rates, shares, over_http = text.split("\n| job ")[1:]
+    assert cells(rates, "24x56")[1:8] == [
+        "24 × 466",
+        "1,344",
+        "2,000",
+        "2,100",
+        "2,400",
+        "–",
+        "83.4 %",
+    ]
+    assert cells(rates, "24x56")[8:] == ["46,000", "128,571", "1.2 %", "30", "15.2"]
+    assert cells(shares, "24x56")[1:] == ["92.3", "7.7", "0.0", "0.0", "0.0", "0.0"]
+    assert cells(over_http, "24x56")[1:] == ["32", "1,900", "0.950", "700", "900", "1500", "–"]
+
+
+def test_without_files_there_is_no_section(tmp_path: Path):
+    assert gpu_documents.figures(tmp_path) == ""
+
+
+def test_the_memory_of_the_12b_is_told_to_fit_22_gib():
+    line = next(
+        line
+        for line in gpu_documents.page("").splitlines()
+        if line.startswith("| gemma-4-12b, passes of 16,384 | fp8 ")
+    )
+    assert float(line.strip("| ").split("|")[-1]) < 22

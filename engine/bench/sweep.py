@@ -107,12 +107,12 @@ def _contents(engine: Engine, ticker: Ticker, most: int) -> Check:
     [asked] = closed_questions(tokenizer, 1, 1, content_tokens=1.0)
     texts = ["", *made_up_contents(tokenizer, most - 1, 12.0)]
     works = [without_floors(Work(text, asked.questions)) for text in texts]
-    alone = [bits for work in works for [bits] in _bits(engine, [work])]
+    alone = _alone(engine, works, ticker, "each content alone")
     tally = _Tally(f"1 to {most} contents in a pass")
     for count in range(1, most + 1):
         got = [bits for [bits] in _bits(engine, works[:count])]
         tally.add(count, alone[:count], got)
-        ticker.tick("contents", count, most)
+        ticker.tick("contents together", count, most)
     return tally.check
 
 
@@ -123,13 +123,24 @@ def _questions(engine: Engine, ticker: Ticker, most: int) -> Check:
         Question(f"q{n}", (Prompt(f"\nIs it number {n}? Answer:"),), (" yes", " no"), False, False)
         for n in range(most)
     )
-    alone = [_bits(engine, [Work(content, (question,))])[0][0] for question in questions]
+    works = [Work(content, (question,)) for question in questions]
+    alone = _alone(engine, works, ticker, "each question alone")
     tally = _Tally(f"1 to {most} questions on a content")
     for count in range(1, most + 1):
         [got] = _bits(engine, [Work(content, questions[:count])])
         tally.add(count, alone[:count], got)
-        ticker.tick("questions", count, most)
+        ticker.tick("questions together", count, most)
     return tally.check
+
+
+def _alone(engine: Engine, works: Sequence[Work], ticker: Ticker, what: str) -> list[bytes]:
+    """Bits of works of one prompt, each in a pass of its own."""
+    found: list[bytes] = []
+    for work in works:
+        [[bits]] = _bits(engine, [work])
+        found.append(bits)
+        ticker.tick(what, len(found), len(works))
+    return found
 
 
 def _rows(engine: Engine, ticker: Ticker, sizes: Sequence[int], name: str) -> Check:

@@ -16,7 +16,8 @@ NUMERICS_VERSION = 1
 """Raised by every change of precision, reduction order, tile or tokenisation: a "Scores change"."""
 
 _LIBRARIES = ("torch", "numpy", "tokenizers")
-_KERNELS = "spinf_serve.engine.kernels"
+# What computes on a card: an edit of any of it may move a bit.
+_COMPUTING = ("kernels", "models", "quantization")
 _CPU_KEYS = ("vendor_id", "cpu family", "model", "flags")
 
 
@@ -96,8 +97,8 @@ def cpu_fingerprint(weights_digest: str, dtype: str, cpu_capability: str) -> Fin
 def gpu_fingerprint(weights_digest: str, scheme: GpuScheme, card: CardFacts) -> Fingerprint:
     """Fingerprint of a model on a card of this machine.
 
-    The driver is not in it: kernels are compiled by the compiler that comes with Triton. Their
-    source is, since another tile or order of a sum may move a bit.
+    The driver is not in it: kernels are compiled by the compiler that comes with Triton. What they
+    are compiled from is, since another tile or order of a sum may move a bit.
 
     Args:
         weights_digest: sha256 of the weights' bytes, 64 hex digits.
@@ -123,20 +124,22 @@ def gpu_fingerprint(weights_digest: str, scheme: GpuScheme, card: CardFacts) -> 
     return _fingerprint(model_facts, machine_facts)
 
 
-def kernels_digest(package: Traversable | None = None) -> str:
-    """sha256 over the names and sources of the kernels, 64 hex digits.
+def kernels_digest(engine: Traversable | None = None) -> str:
+    """sha256 over the names and sources of kernels, families and rounding, 64 hex digits.
 
     Args:
-        package: a folder of sources; None means the kernels of this package.
+        engine: the folder that holds them; None means this package's.
     """
-    root = resources.files(_KERNELS) if package is None else package
+    root = resources.files("spinf_serve.engine") if engine is None else engine
     lines = sorted(
-        f"{name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n" for name, file in _sources(root)
+        f"{name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n"
+        for folder in _COMPUTING
+        for name, file in _sources(root / folder, f"{folder}/")
     )
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def _sources(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, Traversable]]:
+def _sources(folder: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]:
     for entry in folder.iterdir():
         if entry.is_dir():
             yield from _sources(entry, f"{prefix}{entry.name}/")

@@ -81,20 +81,24 @@ def test_weights_and_scheme_move_both():
     assert len({other.bits for other in (one, *others)}) == 7
 
 
-def test_an_edited_kernel_moves_the_bits(tmp_path):
-    (tmp_path / "inner").mkdir()
-    (tmp_path / "a.py").write_text("x = 1\n")
-    (tmp_path / "inner" / "b.py").write_text("y = 1\n")
+@pytest.mark.parametrize("folder", ["kernels", "models", "quantization"])
+def test_an_edit_of_what_computes_moves_the_bits(tmp_path, folder):
+    for name in ("kernels", "models", "quantization", "server"):
+        (tmp_path / name / "inner").mkdir(parents=True)
+        (tmp_path / name / "a.py").write_text("x = 1\n")
+        (tmp_path / name / "inner" / "b.py").write_text("y = 1\n")
     first = kernels_digest(tmp_path)
-    (tmp_path / "inner" / "b.pyc").write_bytes(b"compiled")
+    inner = tmp_path / folder / "inner"
+    (inner / "b.pyc").write_bytes(b"compiled")
+    (tmp_path / "server" / "a.py").write_text("x = 2\n")
     assert kernels_digest(tmp_path) == first
-    (tmp_path / "inner" / "b.py").write_text("y = 2\n")
+    (inner / "b.py").write_text("y = 2\n")
     edited = kernels_digest(tmp_path)
-    (tmp_path / "inner" / "b.py").rename(tmp_path / "b.py")
+    (inner / "b.py").rename(tmp_path / folder / "b.py")
     assert len({first, edited, kernels_digest(tmp_path)}) == 3
 
 
-def test_the_kernels_are_those_of_this_package(root):
-    here = kernels_digest(root / "engine" / "kernels")
+def test_what_computes_is_this_package(root):
+    here = kernels_digest(root / "engine")
     assert kernels_digest() == here
     assert gpu_fingerprint("a" * 64, FP8, CARD).facts["kernels"] == here

@@ -65,6 +65,8 @@ class Suite:
         profile = profiled(lambda: run_once(self.engine, job), self.device, self.model)
         found.device_ms, found.device_share = profile.device_ms, profile.shares
         found.kernels, found.device_idle_share = profile.kernels, profile.idle_share
+        if not profile.device_ms:
+            self.say("  nothing to profile: on a CPU only synthetic models are, by --synthetic")
         for line in table(profile):
             self.say(line)
 

@@ -90,7 +90,8 @@ about before with all questions, for {_default("seconds"):.0f} s; clients are a 
 
 Every repeat begins with nothing but the weights in memory: questions are compiled and floors read
 anew. A question is a filled template; its floor is not counted as one, but its tokens are among the
-rows. A run that is not counted comes first.
+rows. A run that is not counted comes first. Over HTTP all requests ask the same questions, which are
+compiled, and their floors read, once.
 
 ## Reading the figures
 

@@ -146,12 +146,13 @@ def test_a_suite_measures_what_is_asked_for_and_says_it(tmp_path: Path):
     said: list[str] = []
     results = ResultFile(tmp_path / "r.json", ABOUT)
     engine = engine_of(regex_bpe(), token_budget=256)
-    suite = Suite(engine, None, CPU, results, repeats=1, profile=False, say=said.append)
+    suite = Suite(engine, None, CPU, results, repeats=1, profile=True, say=said.append)
     suite.run(["main", "packs"], SMALL, {"moderation": PACK, "news": PACK})
     assert [one.job for one in results.measurements] == ["3x2", "moderation", "news"]
     assert len(json.loads((tmp_path / "r.json").read_text())) == 3
     assert said[0].startswith("3x2: ")
     assert any("answers sha256" in line for line in said)
+    assert sum("nothing to profile" in line for line in said) == 3
 
 
 def test_what_a_model_is_too_short_for_is_said_and_left_out():

@@ -156,7 +156,7 @@ def read_options(
     scheme = scheme_of(hidden.dtype, head.dtype)
     if tile is None:
         tile = read_tile(capability_of(hidden.device), scheme)
-    row_tiles, vocab_tiles = triton.cdiv(rows, tile.rows), triton.cdiv(vocab, tile.columns)
+    row_tiles, vocab_tiles = -(-rows // tile.rows), -(-vocab // tile.columns)
     starts, hit_rows, hit_columns, hit_places = _hits(
         column_start, columns, row_tiles, vocab_tiles, tile
     )

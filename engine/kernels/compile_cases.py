@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spinf_serve.engine.kernels.elementwise.heads_kernel import heads_kernel
+from spinf_serve.engine.kernels.elementwise.heads.kernel import heads_kernel
 from spinf_serve.engine.kernels.elementwise.kernel import (
     HEAD_BLOCK,
     HEAD_WARPS,

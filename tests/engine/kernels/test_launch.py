@@ -1,5 +1,7 @@
 """Compiled code is launched again only for what it was compiled for, with arguments in their order."""
 
+from typing import Any
+
 import torch
 
 from spinf_serve.engine.kernels.launch import Launcher
@@ -12,8 +14,8 @@ class FakeKernel:
 
     def __init__(self, interprets: bool = False) -> None:
         self.interprets = interprets
-        self.compiled: list[tuple[object, ...]] = []
-        self.launched: list[tuple[object, ...]] = []
+        self.compiled: list[tuple[Any, ...]] = []
+        self.launched: list[tuple[Any, ...]] = []
 
     def __getitem__(self, grid):
         def launch(*arguments, **constants):

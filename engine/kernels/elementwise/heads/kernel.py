@@ -1,4 +1,4 @@
-"""The kernel that splits a fused projection into heads, norms and rotates them: `kernel.heads`.
+"""The kernel that splits a fused projection into heads, norms and rotates them.
 
 One block holds a few heads of one row. Knows no model.
 """

@@ -1,0 +1,1 @@
+"""Heads of a fused projection: split, normed, rotated."""

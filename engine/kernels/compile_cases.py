@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spinf_serve.engine.kernels.elementwise.heads.kernel import heads_kernel
+from spinf_serve.engine.kernels.elementwise.heads_kernel import heads_kernel
 from spinf_serve.engine.kernels.elementwise.kernel import (
     HEAD_BLOCK,
     HEAD_WARPS,
@@ -96,7 +96,7 @@ def cases(capability: Capability) -> list[Case]:
     found += [_heads(*geometry) for geometry in _GEOMETRIES]
     for scheme in _HEAD_SCHEMES:
         found.append(_read_tile(scheme, read_tile(capability, scheme)))
-    found.append(_read_row())
+        found.append(_read_row(scheme))
     for heads, kv_heads, size, windowed, borrows in _ATTENTION:
         found.append(_tree(capability, heads, kv_heads, size, windowed=windowed, borrows=borrows))
     found.append(_confine(256))
@@ -207,8 +207,7 @@ def _read_tile(scheme: Scheme, tile: Tile) -> Case:
         "vocab": "i32",
         "inner": "i32",
     }
-    types |= dict.fromkeys(("hit_start", "hit_row", "hit_column", "hit_place"), "*i32")
-    types |= dict.fromkeys(("largest", "total", "wanted"), "*fp32")
+    types |= dict.fromkeys(("largest", "total"), "*fp32")
     constants = {
         "ROWS": tile.rows,
         "COLUMNS": tile.columns,
@@ -221,11 +220,14 @@ def _read_tile(scheme: Scheme, tile: Tile) -> Case:
     return Case(name, tile_kernel, types, constants, {"rows"}, tile.warps, tile.stages)
 
 
-def _read_row() -> Case:
-    types = dict.fromkeys(("largest", "total", "wanted"), "*fp32")
-    types |= {"column_start": "*i64", "rows": "i32", "vocab_tiles": "i32"}
-    constants = {"TILE_BLOCK": 2048, "COLUMN_BLOCK": 128}
-    return Case("read rows", row_kernel, types, constants, {"rows"}, 4, 3)
+def _read_row(scheme: Scheme) -> Case:
+    kind = _ELEMENTS[scheme][0]
+    types = {"hidden": f"*{kind}", "head": f"*{kind}", "soft_cap": "fp32"}
+    types |= dict.fromkeys(("largest", "total", "out"), "*fp32")
+    types |= dict.fromkeys(("column_start", "columns"), "*i64")
+    types |= dict.fromkeys(("rows", "vocab_tiles", "inner"), "i32")
+    constants = {"TILE_BLOCK": 2048, "INNER_BLOCK": 4096, "CAP": True}
+    return Case(f"read rows {scheme}", row_kernel, types, constants, {"rows"}, 4, 3)
 
 
 def _tree(

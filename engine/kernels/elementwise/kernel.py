@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 
 from spinf_serve.engine.kernels.device import room, rounded
-from spinf_serve.engine.kernels.elementwise.heads.kernel import heads_kernel
+from spinf_serve.engine.kernels.elementwise.heads_kernel import heads_kernel
 from spinf_serve.engine.kernels.elementwise.quant import LIMITS, SMALLEST_AMAX, Quant
 from spinf_serve.engine.kernels.launch import Launcher
 

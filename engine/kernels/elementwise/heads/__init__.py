@@ -1,1 +1,0 @@
-"""Heads of a fused projection: split, normed, rotated."""

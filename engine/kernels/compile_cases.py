@@ -234,10 +234,9 @@ def _tree(
     capability: Capability, heads: int, kv_heads: int, size: int, *, windowed: bool, borrows: bool
 ) -> Case:
     tiles = tiling(capability, size)
+    trunk = f"tensordesc<bf16[{tiles.keys}, {size}]>" if tiles.descriptors else "*bf16"
     types = dict.fromkeys(("q", "k", "v", "out"), "*bf16")
-    for part, width in (("k", size), ("v", size // tiles.splits)):
-        trunk = f"tensordesc<bf16[{tiles.keys}, {width}]>" if tiles.descriptors else "*bf16"
-        types |= dict.fromkeys((f"trunk_{part}", f"kept_{part}"), trunk)
+    types |= dict.fromkeys(("trunk_k", "trunk_v", "kept_k", "kept_v"), trunk)
     types |= dict.fromkeys(("tiles", "stretches", "queries", "positions", "path_keys"), "*i32")
     types |= {"factor": "fp32", "window": "i32"}
     constants = {
@@ -246,15 +245,13 @@ def _tree(
         "KV_HEADS": kv_heads,
         "SIZE": size,
         "WIDE": size,
-        "SPLITS": tiles.splits,
         "ROWS": tiles.rows,
         "KEYS": tiles.keys,
         "PATH_KEYS": tiles.path_keys,
         "PATH_STAGES": tiles.path_stages,
-        "AHEAD": tiles.ahead,
         "WINDOWED": windowed,
         "BORROWS": borrows,
-        "LOOPS": tiles.loops,
+        "ONE_LOOP": tiles.one_loop,
         "DESCRIPTORS": tiles.descriptors,
     }
     name = f"tree {heads}+{kv_heads}x{size}{', window' if windowed else ''}"

@@ -70,8 +70,8 @@ class Tiles(Generic[Array]):
     Attributes:
         tile: [tiles, TILE_FIELDS], those with the most keys first.
         stretch: [folds, slots, STRETCH_FIELDS]; a slot without a stretch has no entries.
-        path_key: [folds + 1, slots * STRETCH] pass row of each key; behind a path's end, and in a
-            slot without a stretch, some key of the tree. The last is loaded ahead and never met.
+        path_key: [folds, slots * STRETCH] pass row of each key; behind a path's end, and in a slot
+            without a stretch, some key of the tree.
     """
 
     tile: Array
@@ -415,10 +415,10 @@ def _filled(
     depth = np.minimum(depth, plan.path_len[stretches.path][:, None] - 1)
     rows = plan.path_rows[stretches.path[:, None], depth]
     first = slot == 0
-    keys = np.zeros((folds + 1, slots, STRETCH), np.int32)
+    keys = np.empty((folds, slots, STRETCH), np.int32)
     keys[fold[first]] = rows[first, None]
     keys[fold, slot] = rows
-    return {"stretch": table, "path_key": keys.reshape(folds + 1, slots * STRETCH)}
+    return {"stretch": table, "path_key": keys.reshape(folds, slots * STRETCH)}
 
 
 def _cut(

@@ -170,21 +170,19 @@ def _launch(
     wide = _wide(size)
     descriptors = kind.tiling.descriptors and wide == size
 
-    splits = kind.tiling.splits
-
-    def address(tensor: torch.Tensor, width: int) -> torch.Tensor | TensorDescriptor:
+    def address(tensor: torch.Tensor) -> torch.Tensor | TensorDescriptor:
         if not descriptors:
             return tensor
-        return TensorDescriptor.from_tensor(tensor.flatten(1), [kind.tiling.keys, width])
+        return TensorDescriptor.from_tensor(tensor.flatten(1), [kind.tiling.keys, size])
 
-    tree_kernel[(len(tiles.tile) * splits, k.shape[1])](
+    tree_kernel[(len(tiles.tile), k.shape[1])](
         q,
         k,
         v,
-        address(k, size),
-        address(v, size // splits),
-        address(borrowed.keys, size),
-        address(borrowed.values, size // splits),
+        address(k),
+        address(v),
+        address(borrowed.keys),
+        address(borrowed.values),
         out,
         out_scale,
         tiles.tile,
@@ -198,19 +196,16 @@ def _launch(
         KV_HEADS=k.shape[1],
         SIZE=size,
         WIDE=wide,
-        SPLITS=splits,
         ROWS=kind.tiling.rows,
         KEYS=kind.tiling.keys,
         PATH_KEYS=kind.tiling.path_keys,
         PATH_STAGES=kind.tiling.path_stages,
-        AHEAD=kind.tiling.ahead,
         WINDOWED=kind.window is not None,
         BORROWS=work.borrows,
-        LOOPS=kind.tiling.loops,
+        ONE_LOOP=kind.tiling.one_loop,
         DESCRIPTORS=descriptors,
         num_warps=kind.tiling.warps,
         num_stages=kind.tiling.stages,
-        maxnreg=kind.tiling.registers,
         enable_fp_fusion=FP_FUSION,
     )
 
@@ -242,7 +237,6 @@ def _meet(
     STRIDE: tl.constexpr,
     SIZE: tl.constexpr,
     WIDE: tl.constexpr,
-    SPLITS: tl.constexpr,
     KEYS: tl.constexpr,
     MASK: tl.constexpr,
     WINDOWED: tl.constexpr,
@@ -256,7 +250,6 @@ def _meet(
     """
     lane = tl.arange(0, KEYS)
     d = tl.arange(0, WIDE)
-    e = _columns(WIDE, SPLITS)
     if not DESCRIPTORS:
         k_start = k + row.to(tl.int64) * STRIDE + kv_head * SIZE
         v_start = v + row.to(tl.int64) * STRIDE + kv_head * SIZE
@@ -266,20 +259,18 @@ def _meet(
         if DESCRIPTORS:
             # Rows behind the end are there, finite and masked, or zeros.
             tile_k = k.load([row + place, kv_head * SIZE])
-            tile_v = v.load(
-                [row + place, kv_head * SIZE + tl.program_id(0) % SPLITS * (WIDE // SPLITS)]
-            )
+            tile_v = v.load([row + place, kv_head * SIZE])
         else:
             at = (place + lane)[:, None] * STRIDE
             if MASK != _NEVER or SIZE < WIDE:
                 inside = (key < end)[:, None]
                 k_inside = inside & (d[None, :] < SIZE)
                 tile_k = tl.load(k_start + at + d[None, :], mask=k_inside, other=0.0)
-                v_inside = inside & (e[None, :] < SIZE)
-                tile_v = tl.load(v_start + at + e[None, :], mask=v_inside, other=0.0)
+                v_inside = inside & (d[None, :] < SIZE)
+                tile_v = tl.load(v_start + at + d[None, :], mask=v_inside, other=0.0)
             else:
                 tile_k = tl.load(k_start + at + d[None, :])
-                tile_v = tl.load(v_start + at + e[None, :])
+                tile_v = tl.load(v_start + at + d[None, :])
         scores = tl.dot(q, tl.trans(tile_k), input_precision="ieee")
         if MASK == _SOMETIMES:
             if (first < full) | (first >= part):
@@ -288,12 +279,6 @@ def _meet(
             scores = _masked(scores, key, position, trunk_len, window, WINDOWED)
         top, total, values = _fold(top, total, values, scores, tile_v, factor)
     return top, total, values
-
-
-@triton.jit
-def _columns(WIDE: tl.constexpr, SPLITS: tl.constexpr):
-    """Columns of a head's values that this program computes."""
-    return tl.program_id(0) % SPLITS * (WIDE // SPLITS) + tl.arange(0, WIDE // SPLITS)
 
 
 @triton.jit
@@ -312,42 +297,35 @@ def _meet_all(
     STRIDE: tl.constexpr,
     SIZE: tl.constexpr,
     WIDE: tl.constexpr,
-    SPLITS: tl.constexpr,
     KEYS: tl.constexpr,
     WINDOWED: tl.constexpr,
     RING: tl.constexpr,
-    LOOPS: tl.constexpr,
+    ONE_LOOP: tl.constexpr,
     DESCRIPTORS: tl.constexpr,
 ):  # fmt: skip
     """As `_meet` from `begin` to `end`; every row of the tile sees the keys from `full` to `part`."""
-    if LOOPS == 0:
+    if ONE_LOOP:
         top, total, values = _meet(
             top, total, values, q, k, v, begin, full, part, end, row, shift, ring, kv_head,
             position, trunk_len, factor, window,
-            STRIDE, SIZE, WIDE, SPLITS, KEYS, _ALWAYS, WINDOWED, RING, DESCRIPTORS,
-        )  # fmt: skip
-    elif LOOPS == 1:
-        top, total, values = _meet(
-            top, total, values, q, k, v, begin, full, part, end, row, shift, ring, kv_head,
-            position, trunk_len, factor, window,
-            STRIDE, SIZE, WIDE, SPLITS, KEYS, _SOMETIMES, WINDOWED, RING, DESCRIPTORS,
+            STRIDE, SIZE, WIDE, KEYS, _SOMETIMES, WINDOWED, RING, DESCRIPTORS,
         )  # fmt: skip
     else:
         if WINDOWED:
             top, total, values = _meet(
                 top, total, values, q, k, v, begin, full, part, full, row, shift, ring, kv_head,
                 position, trunk_len, factor, window,
-                STRIDE, SIZE, WIDE, SPLITS, KEYS, _ALWAYS, WINDOWED, RING, DESCRIPTORS,
+                STRIDE, SIZE, WIDE, KEYS, _ALWAYS, WINDOWED, RING, DESCRIPTORS,
             )  # fmt: skip
         top, total, values = _meet(
             top, total, values, q, k, v, full, full, part, part, row, shift, ring, kv_head,
             position, trunk_len, factor, window,
-            STRIDE, SIZE, WIDE, SPLITS, KEYS, _NEVER, WINDOWED, RING, DESCRIPTORS,
+            STRIDE, SIZE, WIDE, KEYS, _NEVER, WINDOWED, RING, DESCRIPTORS,
         )  # fmt: skip
         top, total, values = _meet(
             top, total, values, q, k, v, part, full, part, end, row, shift, ring, kv_head,
             position, trunk_len, factor, window,
-            STRIDE, SIZE, WIDE, SPLITS, KEYS, _ALWAYS, WINDOWED, RING, DESCRIPTORS,
+            STRIDE, SIZE, WIDE, KEYS, _ALWAYS, WINDOWED, RING, DESCRIPTORS,
         )  # fmt: skip
     return top, total, values
 
@@ -374,22 +352,20 @@ def tree_kernel(
     KV_HEADS: tl.constexpr,
     SIZE: tl.constexpr,
     WIDE: tl.constexpr,
-    SPLITS: tl.constexpr,
     ROWS: tl.constexpr,
     KEYS: tl.constexpr,
     PATH_KEYS: tl.constexpr,
     PATH_STAGES: tl.constexpr,
-    AHEAD: tl.constexpr,
     WINDOWED: tl.constexpr,
     BORROWS: tl.constexpr,
-    LOOPS: tl.constexpr,
+    ONE_LOOP: tl.constexpr,
     DESCRIPTORS: tl.constexpr,
 ):
     """One tile and one key/value head; `trunk_k` and `trunk_v` are `k` and `v`, as descriptors."""
     GROUP: tl.constexpr = HEADS // KV_HEADS
     STRIDE: tl.constexpr = KV_HEADS * SIZE
     kv_head = tl.program_id(1)
-    fields = tiles + tl.program_id(0) // SPLITS * _TILE_FIELDS
+    fields = tiles + tl.program_id(0) * _TILE_FIELDS
     first_entry = tl.load(fields)
     count = tl.load(fields + 1)
     trunk_len = tl.load(fields + 2)
@@ -413,11 +389,7 @@ def tree_kernel(
     tile_q = tl.load(q + at, mask=d[None, :] < SIZE, other=0.0)
     top = tl.full((ROWS,), _LEAST, tl.float32)
     total = tl.zeros((ROWS,), tl.float32)
-    values = tl.zeros((ROWS, WIDE // SPLITS), tl.float32)
-
-    lane = tl.arange(0, PATH_KEYS)
-    if AHEAD:
-        key_row = tl.load(path_keys + fold_begin * PATH_KEYS + lane)
+    values = tl.zeros((ROWS, WIDE), tl.float32)
 
     # Keys from `begin` to `end` are seen by some row; from `full` to `part` by all, in whole tiles.
     end = tl.minimum(high + 1, trunk_len)
@@ -433,7 +405,7 @@ def tree_kernel(
             top, total, values, tile_q, kept_k, kept_v, tl.minimum(begin, cut),
             tl.minimum(full, cut), tl.minimum(part, cut), tl.minimum(end, cut), slot, 0, ring,
             kv_head, position, trunk_len, factor, window,
-            STRIDE, SIZE, WIDE, SPLITS, KEYS, WINDOWED, True, LOOPS, DESCRIPTORS,
+            STRIDE, SIZE, WIDE, KEYS, WINDOWED, True, ONE_LOOP, DESCRIPTORS,
         )  # fmt: skip
         begin = tl.maximum(begin, cut)
         full = tl.maximum(full, cut)
@@ -442,19 +414,16 @@ def tree_kernel(
     top, total, values = _meet_all(
         top, total, values, tile_q, trunk_k, trunk_v, begin, full, part, end, row, cut, ring,
         kv_head, position, trunk_len, factor, window,
-        STRIDE, SIZE, WIDE, SPLITS, KEYS, WINDOWED, False, LOOPS, DESCRIPTORS,
+        STRIDE, SIZE, WIDE, KEYS, WINDOWED, False, ONE_LOOP, DESCRIPTORS,
     )  # fmt: skip
 
-    e = _columns(WIDE, SPLITS)
+    lane = tl.arange(0, PATH_KEYS)
     seat = lane // _STRETCH
     for fold in tl.range(fold_begin, fold_end, num_stages=PATH_STAGES):
-        if not AHEAD:
-            key_row = tl.load(path_keys + fold * PATH_KEYS + lane)
+        key_row = tl.load(path_keys + fold * PATH_KEYS + lane)
         key_at = (key_row * STRIDE + kv_head * SIZE)[:, None]
         tile_k = tl.load(k + key_at + d[None, :], mask=d[None, :] < SIZE, other=0.0)
         scores = tl.dot(tile_q, tl.trans(tile_k), input_precision="ieee")
-        if AHEAD:
-            key_row = tl.load(path_keys + (fold + 1) * PATH_KEYS + lane)
         stretch = stretches + (fold * (PATH_KEYS // _STRETCH) + seat) * _STRETCH_FIELDS
         place = trunk_len + tl.load(stretch) + lane % _STRETCH
         first, last = tl.load(stretch + 1), tl.load(stretch + 2)
@@ -463,13 +432,13 @@ def tree_kernel(
         if WINDOWED:
             seen = seen & (place[None, :] > position[:, None] - window)
         scores = tl.where(seen, scores, _LEAST)
-        tile_v = tl.load(v + key_at + e[None, :], mask=e[None, :] < SIZE, other=0.0)
+        tile_v = tl.load(v + key_at + d[None, :], mask=d[None, :] < SIZE, other=0.0)
         top, total, values = _fold(top, total, values, scores, tile_v, factor)
 
     # Loaded again, so that a tile of addresses does not take registers all along.
     query = tl.load(queries + entry, volatile=True)
-    at = ((query * HEADS + kv_head * GROUP + r % GROUP) * SIZE)[:, None] + e[None, :]
-    stored = (r < count * GROUP)[:, None] & (e[None, :] < SIZE)
+    at = ((query * HEADS + kv_head * GROUP + r % GROUP) * SIZE)[:, None] + d[None, :]
+    stored = (r < count * GROUP)[:, None] & (d[None, :] < SIZE)
     values = values / total[:, None]
     if out_scale is not None:
         values = for_float8(values * tl.div_rn(1.0, tl.load(out_scale)))

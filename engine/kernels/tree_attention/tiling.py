@@ -25,7 +25,6 @@ class Tiling:
         warps, stages: of a launch.
         path_stages: as `stages`, of the loop over path keys.
         one_loop: keys that all rows see are met in the loop of the others, which asks each time.
-        splits: programs that share a tile, each with a part of the values' columns.
         descriptors: keys and values of a trunk are loaded through the card's bulk copy engine,
             where a head has no padding.
     """
@@ -36,10 +35,7 @@ class Tiling:
     warps: int
     stages: int
     path_stages: int = 1
-    loops: int = 3
-    ahead: bool = False
-    registers: int | None = None
-    splits: int = 1
+    one_loop: bool = False
     descriptors: bool = False
 
     def __post_init__(self) -> None:
@@ -60,9 +56,9 @@ class Tiling:
         return self.rows // group
 
 
-# Head size up to which an entry serves, and the entry. They compile within the card's shared memory
-# and, on 9.0 save for passes that read kept keys and for 4 key/value heads of 512, without spilled
-# registers (Triton 3.9). None has been timed.
+# Head size up to which an entry serves, and the entry. They compile within the card's shared memory.
+# Those of 9.0 for heads of 256 and 512 are the fastest of the thirty that were timed on an H200: two
+# blocks of 64 rows run side by side for 256, one for 512.
 _Entries = tuple[tuple[int, Tiling], ...]
 
 _SMALL_MEMORY: _Entries = (
@@ -72,15 +68,15 @@ _SMALL_MEMORY: _Entries = (
     (512, Tiling(32, 16, 16, warps=8, stages=2)),
 )
 _TILINGS: dict[Capability, _Entries] = {
-    INTERPRETER: ((512, Tiling(64, 32, 16, warps=4, stages=1, descriptors=True)),),
+    INTERPRETER: ((512, Tiling(64, 32, 64, warps=4, stages=1, descriptors=True)),),
     (8, 0): _SMALL_MEMORY,
     (8, 6): _SMALL_MEMORY,
     (8, 9): _SMALL_MEMORY,
     (9, 0): (
-        (64, Tiling(128, 64, 32, warps=4, stages=3, descriptors=True)),
-        (128, Tiling(128, 64, 32, warps=8, stages=3, descriptors=True)),
-        (256, Tiling(128, 64, 32, warps=8, stages=2, descriptors=True)),
-        (512, Tiling(64, 32, 16, warps=8, stages=2, descriptors=True)),
+        (64, Tiling(128, 64, 32, warps=4, stages=3, path_stages=2, descriptors=True)),
+        (128, Tiling(128, 64, 32, warps=8, stages=3, path_stages=2, descriptors=True)),
+        (256, Tiling(64, 32, 32, warps=4, stages=2, path_stages=2, descriptors=True)),
+        (512, Tiling(64, 64, 16, 8, 1, path_stages=2, one_loop=True, descriptors=True)),
     ),
     (12, 0): _SMALL_MEMORY,
 }

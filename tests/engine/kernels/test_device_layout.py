@@ -93,7 +93,7 @@ def test_an_entry_meets_its_ancestors_once_and_in_order(kind, what, reads):
     ancestors = _ancestors(plan)
     slots = KINDS[kind].tiling.path_slots
     assert tiles.stretch.shape[1:] == (slots, STRETCH_FIELDS)
-    assert tiles.path_key.shape == (len(tiles.stretch) + 1, slots * STRETCH)
+    assert tiles.path_key.shape == (len(tiles.stretch), slots * STRETCH)
     keys = tiles.path_key.reshape(-1, slots, STRETCH).tolist()
     last = 0
     for first, count, *_, begin, end in sorted(tiles.tile.tolist()):

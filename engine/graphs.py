@@ -146,7 +146,7 @@ def _trivial(rows: int) -> Pass:
 def _filled(inner: DeviceLayout[IntArray], rows: int) -> DeviceLayout[IntArray] | None:
     """The layout with what fills it up to the shape of `rows`; None when something does not fit."""
     reads, columns = rows // _ROWS_A_READ, rows
-    if len(inner.tokens) > rows or len(inner.read_rows) >= reads or len(inner.columns) > columns:
+    if len(inner.tokens) > rows or len(inner.read_rows) > reads or len(inner.columns) > columns:
         return None
     kinds = []
     for kind in inner.kinds:
@@ -155,14 +155,12 @@ def _filled(inner: DeviceLayout[IntArray], rows: int) -> DeviceLayout[IntArray] 
         if every is None or asked is None:
             return None
         kinds.append(replace(kind, every=every, reads=asked))
-    column_start = _longer(inner.column_start, reads + 1, int(inner.column_start[-1]))
-    # The columns that nobody wants are those of the last read, which nobody wants either.
-    column_start[-1] = columns
     return DeviceLayout(
         tokens=_longer(inner.tokens, rows),
         positions=_longer(inner.positions, rows),
         read_rows=_longer(inner.read_rows, reads),
-        column_start=column_start,
+        # Columns behind the last are of no read.
+        column_start=_longer(inner.column_start, reads + 1, int(inner.column_start[-1])),
         columns=_longer(inner.columns, columns),
         every=_filled_queries(inner.every, rows),
         reads=_filled_queries(inner.reads, reads),

@@ -6,11 +6,15 @@ this file decides about speed and memory only.
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
 from spinf_serve.engine.tree.plan import TRUNK_BLOCK, IntArray, Pass, TreeSlice
 from spinf_serve.engine.tree.trie import Trie
+
+_NEARLY: Final = (3, 4)
+"""Share of the budget, as a fraction, from which a pass may end before a tree that it has no room for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,6 +127,8 @@ def next_pass(waiting: deque[Tree], budget: int) -> PackedPass | None:
 
 def _take_from(tree: Tree, building: _Rows) -> bool:
     """Plans as much of a tree as there is room for; False when the pass is full."""
+    if _waits_for_the_next(tree, building):
+        return False
     left = len(tree.trunk) - tree.trunk_done
     trunk_rows = min(left, building.room)
     if trunk_rows < left:
@@ -137,6 +143,15 @@ def _take_from(tree: Tree, building: _Rows) -> bool:
         return False
     _lay(tree, trunk_rows, paths, building)
     return tree.paths_done == tree.trie.paths
+
+
+def _waits_for_the_next(tree: Tree, building: _Rows) -> bool:
+    """Whether a tree that would have to be cut fits whole in a pass of its own, and this one is
+    nearly full: a few rows fewer cost less than keys that are kept between two passes.
+    """
+    is_whole = tree.trunk_done == tree.paths_done == 0
+    fits = building.room < tree.packed_tokens <= building.budget
+    return is_whole and fits and building.rows * _NEARLY[1] >= building.budget * _NEARLY[0]
 
 
 def _paths_that_fit(tree: Tree, room: int, *, force: bool) -> int:

@@ -1,9 +1,10 @@
 """Log-probabilities of wanted tokens on a GPU, without the logits of every row and token.
 
 A block makes one tile of logits, of some read rows and some of the vocabulary, and keeps each row's
-largest logit and its sum of exponentials; the wanted logits are picked from the tile as it passes.
-A second kernel reduces a row's tiles, from the first to the last. The tile is the same for every
-number of rows, so a row's bits are its own. Logits and sums are float32.
+largest logit and its sum of exponentials. A second kernel reduces a row's tiles, from the first to
+the last, and makes the row's few wanted logits anew, each by one sum: picking them out of the tiles
+would hold up the block whose tile has the words that all questions ask for. Both sizes of tile are
+the same for every number of rows, so a row's bits are its own. Logits and sums are float32.
 """
 
 import torch
@@ -14,8 +15,6 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from spinf_serve.engine.kernels.device import capability_of
 from spinf_serve.engine.kernels.linear.kernel import scheme_of, takes_descriptors
 from spinf_serve.engine.kernels.tiles import Tile, read_tile
-
-_COLUMN_BLOCK = 128
 
 
 @triton.jit
@@ -33,13 +32,8 @@ def _capped(logits, soft_cap):
 def tile_kernel(
     hidden,
     head,
-    hit_start,
-    hit_row,
-    hit_column,
-    hit_place,
     largest,
     total,
-    wanted,
     soft_cap,
     rows,
     vocab,
@@ -51,7 +45,7 @@ def tile_kernel(
     WHOLE_STEPS: tl.constexpr,
     DESCRIPTORS: tl.constexpr,
 ):
-    """One tile: per row the largest logit and the sum of exponentials, and the wanted logits."""
+    """One tile: per row the largest logit and the sum of exponentials."""
     # Row tiles run fastest: the vocabulary's weights come from memory once.
     row_tiles = tl.cdiv(rows, ROWS)
     number = tl.program_id(0)
@@ -81,13 +75,6 @@ def tile_kernel(
     if CAP:
         logits = _capped(logits, soft_cap)
 
-    # A tile's hits lie together; what is not wanted adds zeros, which moves no bit.
-    for hit in range(tl.load(hit_start + number), tl.load(hit_start + number + 1)):
-        in_row, in_column = row == tl.load(hit_row + hit), column == tl.load(hit_column + hit)
-        mine = in_row[:, None] & in_column[None, :]
-        picked = tl.sum(tl.sum(tl.where(mine, logits, 0.0), 1), 0)
-        tl.store(wanted + tl.load(hit_place + hit), picked)
-
     logits = tl.where((column < vocab)[None, :], logits, -float("inf"))
     peak = tl.max(logits, 1)
     mass = tl.sum(tl.exp(logits - peak[:, None]), 1)
@@ -98,16 +85,22 @@ def tile_kernel(
 
 @triton.jit(do_not_specialize=["rows"])
 def row_kernel(
+    hidden,
+    head,
     largest,
     total,
     column_start,
-    wanted,
+    columns,
+    out,
+    soft_cap,
     rows,
     vocab_tiles,
+    inner,
     TILE_BLOCK: tl.constexpr,
-    COLUMN_BLOCK: tl.constexpr,
+    INNER_BLOCK: tl.constexpr,
+    CAP: tl.constexpr,
 ):
-    """One row: log-sum-exp over its tiles, taken from its wanted logits in place."""
+    """One row: log-sum-exp over its tiles, and its wanted logits less that."""
     row = tl.program_id(0)
     tile = tl.arange(0, TILE_BLOCK)
     inside = tile < vocab_tiles
@@ -116,11 +109,20 @@ def row_kernel(
     masses = tl.load(total + at, mask=inside, other=0.0)
     peak = tl.max(peaks, 0)
     log_total = peak + tl.log(tl.sum(masses * tl.exp(peaks - peak), 0))
-    last = tl.load(column_start + row + 1)
-    for first in range(tl.load(column_start + row), last, COLUMN_BLOCK):
-        place = first + tl.arange(0, COLUMN_BLOCK)
-        logits = tl.load(wanted + place, mask=place < last, other=0.0)
-        tl.store(wanted + place, logits - log_total, mask=place < last)
+
+    depth = tl.arange(0, INNER_BLOCK)
+    within = depth < inner
+    left = tl.load(hidden + row.to(tl.int64) * inner + depth, mask=within, other=0.0)
+    left = left.to(tl.float32)
+    for place in range(tl.load(column_start + row), tl.load(column_start + row + 1)):
+        token = tl.load(columns + place).to(tl.int64)
+        right = tl.load(head + token * inner + depth, mask=within, other=0.0).to(tl.float32)
+        logit = tl.sum(left * right, 0)
+        if CAP:
+            logit = _capped(logit, soft_cap)
+        # Two orders of summation: a token that takes all of the mass must not have more than that.
+        found = tl.minimum(logit - log_total, 0.0, propagate_nan=tl.PropagateNan.ALL)
+        tl.store(out + place, found)
 
 
 def read_options(
@@ -138,15 +140,16 @@ def read_options(
         hidden: [R, C] bfloat16, float16 or float32.
         head: [V, C] of the same dtype.
         column_start: [R + 1] int64; row r wants `columns[column_start[r] : column_start[r + 1]]`.
-        columns: [columns] int64, each below V.
+        columns: [columns] int64, each below V. Behind the last row's there may be others, which
+            are left as they are.
         soft_cap: logits become `soft_cap * tanh(logit / soft_cap)`; None leaves them.
         tile: another tile than the table's, for every call of a session alike.
 
     A row with a NaN gives NaN in all of its columns.
     """
-    wanted = torch.empty(columns.shape, dtype=torch.float32, device=hidden.device)
-    if not columns.numel():
-        return wanted
+    out = torch.empty(columns.shape, dtype=torch.float32, device=hidden.device)
+    if not columns.numel() or not len(hidden):
+        return out
     if not (hidden.is_contiguous() and head.is_contiguous() and hidden.shape[1] == head.shape[1]):
         raise AssertionError(
             f"a read takes contiguous tensors of one width, not {list(hidden.shape)} {hidden.dtype}"
@@ -157,9 +160,6 @@ def read_options(
     if tile is None:
         tile = read_tile(capability_of(hidden.device), scheme)
     row_tiles, vocab_tiles = -(-rows // tile.rows), -(-vocab // tile.columns)
-    starts, hit_rows, hit_columns, hit_places = _hits(
-        column_start, columns, row_tiles, vocab_tiles, tile
-    )
     largest = torch.empty((vocab_tiles, rows), dtype=torch.float32, device=hidden.device)
     total = torch.empty_like(largest)
     descriptors = tile.descriptors and takes_descriptors(hidden, head)
@@ -170,13 +170,8 @@ def read_options(
     tile_kernel[(row_tiles * vocab_tiles,)](
         argument(hidden, [tile.rows, tile.inner]),
         argument(head, [tile.columns, tile.inner]),
-        starts,
-        hit_rows,
-        hit_columns,
-        hit_places,
         largest,
         total,
-        wanted,
         soft_cap,
         rows,
         vocab,
@@ -192,38 +187,21 @@ def read_options(
         enable_fp_fusion=True,
     )
     row_kernel[(rows,)](
+        hidden,
+        head,
         largest,
         total,
         column_start,
-        wanted,
+        columns,
+        out,
+        soft_cap,
         rows,
         vocab_tiles,
+        inner,
         TILE_BLOCK=triton.next_power_of_2(vocab_tiles),
-        COLUMN_BLOCK=_COLUMN_BLOCK,
+        INNER_BLOCK=triton.next_power_of_2(inner),
+        CAP=soft_cap is not None,
         num_warps=4,
         enable_fp_fusion=True,
     )
-    return wanted
-
-
-def _hits(
-    column_start: torch.Tensor,
-    columns: torch.Tensor,
-    row_tiles: int,
-    vocab_tiles: int,
-    tile: Tile,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Which tile holds which wanted column; stays on the device, so that nobody waits for it.
-
-    Returns [tiles + 1] where each tile's hits start, and per hit its row, column and place in
-    `columns`, all int32.
-    """
-    place = torch.arange(columns.shape[0], device=columns.device)
-    rows = torch.searchsorted(column_start, place, right=True) - 1
-    number = columns // tile.columns * row_tiles + rows // tile.rows
-    number, order = torch.sort(number, stable=True)
-    tiles = torch.arange(row_tiles * vocab_tiles + 1, device=columns.device)
-    starts = torch.searchsorted(number, tiles)
-    found = (starts, rows[order], columns[order], order)
-    starts, rows, columns, order = (tensor.to(torch.int32) for tensor in found)
-    return starts, rows, columns, order
+    return out

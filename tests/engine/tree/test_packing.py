@@ -142,3 +142,20 @@ def test_a_cancelled_tree_leaves_the_queue():
     packed = next_pass(deque([first, second]), 1000)
     assert packed is not None
     assert [part.key for part in packed.plan.slices] == [1]
+
+
+def _slices(trunk_lens, budget):
+    """For each pass the (tree, trunk rows) that lie in it."""
+    made = [make(key, length, (), [(0, 1), (0, 2)]) for key, length in enumerate(trunk_lens)]
+    passes = all_passes(made, budget)
+    assert all(tree.finished for tree in made)
+    return [[(part.key, part.trunk_rows) for part in one.plan.slices] for one in passes]
+
+
+def test_a_nearly_full_pass_ends_before_a_tree_that_it_would_cut():
+    assert _slices([97, 97, 97, 97], 390) == [[(0, 97), (1, 97), (2, 97)], [(3, 97)]]
+
+
+def test_a_tree_is_cut_where_the_pass_would_be_far_from_full_or_the_tree_never_fits():
+    assert _slices([197, 297], 400) == [[(0, 197), (1, 192)], [(1, 105)]]
+    assert _slices([300, 500], 400) == [[(0, 300), (1, 64)], [(1, 384)], [(1, 52)]]

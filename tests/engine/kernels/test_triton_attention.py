@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from spinf_serve.engine.kernels.device import capability_of
+from spinf_serve.engine.kernels.elementwise.quant import Quant
 from spinf_serve.engine.kernels.tree_attention import reference
 from spinf_serve.engine.kernels.tree_attention.device_layout import Kind, lay_out
 from spinf_serve.engine.kernels.tree_attention.kept import Rooms, slots_needed
@@ -24,6 +25,7 @@ from tests.support.passes import Part, make_pass, random_paths
 
 pytest.importorskip("triton", reason="triton is not installed")
 
+from spinf_serve.engine.kernels.elementwise.kernel import quantize
 from spinf_serve.engine.kernels.tree_attention import kernel
 from spinf_serve.engine.kernels.tree_attention.words import upload
 
@@ -54,12 +56,16 @@ def _rows(plan, heads):
     return [_noise(len(plan.tokens), n, size, seed=i) for i, n in enumerate(counts)]
 
 
-def _attend(plan, rows, window, tiles=TILES, scale=SCALE, rooms=None, pool=None, reads=False):
+def _attend(
+    plan, rows, window, tiles=TILES, scale=SCALE, rooms=None, pool=None, reads=False, out_scale=None
+):
     q, k, v = rows
     kind = Kind(q.shape[1] // k.shape[1], window, tiles)
     layout = upload(lay_out(plan, [kind], [rooms or {}]), DEVICE)
     with nan_memory():
-        return kernel.attention(layout, 0, q, k, v, scale=scale, kept=pool, reads_only=reads)
+        return kernel.attention(
+            layout, 0, q, k, v, scale=scale, kept=pool, reads_only=reads, out_scale=out_scale
+        )
 
 
 def _assert_definition(plan, rows, window, tiles, scale):
@@ -123,6 +129,23 @@ def test_long_paths_are_what_the_mask_says(window):
 def test_a_pass_of_trunk_rows_alone_and_one_of_a_single_token():
     for plan in (make_pass(Part([1] * 33)), make_pass(Part([], [[5]]))):
         _assert_definition(plan, _rows(plan, (2, 1, 32)), None, TILES, SCALE)
+
+
+@pytest.mark.parametrize("scale", (0.001, 0.02))
+def test_results_are_rounded_to_float8_as_rows_are_on_their_way_into_a_product(scale):
+    """Straight from float32; what is too large is clamped, and a NaN stays one."""
+    plan = make_pass(*_parts((65, 0), paths=3, longest=20))
+    rows = _rows(plan, (2, 1, 32))
+    rows[0][3] = torch.nan
+    scale = torch.tensor(scale, device=DEVICE)
+    plain = _attend(plan, rows, 33)
+    expected, _ = quantize(plain, Quant(torch.float8_e4m3fn, scale))
+    found = _attend(plan, rows, 33, out_scale=scale)
+    assert found.dtype == torch.float8_e4m3fn
+    sick = found.float().isnan()
+    assert sick[3].all() and not sick[4:].any()
+    assert ((plain / scale).nan_to_num().abs().amax() > 448) == (scale < 0.01)
+    assert torch.equal(found.view(torch.uint8), expected.view(torch.uint8))
 
 
 # Bits. Each row has a name, which is what its result may depend on: its tree, and its trunk offset
@@ -228,16 +251,15 @@ def test_read_rows_alone_have_the_same_bits(window):
 
 
 @bits
-def test_how_many_stretches_are_met_at_a_time_moves_no_bits(window):
-    """Of paths longer than a stretch, and of many short ones in a tile."""
-    short = Part([1] * 20, [[i, *range(i % 9)] for i in range(30)], key=50)
-    parts = [short, *_parts(TRUNKS[2:5])]
+def test_what_is_speed_alone_moves_no_bits(window):
+    """Stretches met at a time, rows of a tile, loops; paths longer than a stretch, and many short."""
+    short = Part([1] * 20, [[i, *range(i % 9)] for i in range(24)], key=50)
+    parts = [short, *_parts(TRUNKS[3:5])]
     whole = _run(parts, window)
-    for path_keys in (16, 32, 64):
-        for rows in (32, 64) if not ON_CARD else (64, 128):
-            warps = rows // 16 if ON_CARD else 4
-            tiles = replace(BITS_TILES, rows=rows, path_keys=path_keys, warps=warps)
-            _assert_same(_run(parts, window, tiles=tiles), whole)
+    for rows, path_keys, one_loop in ((64, 16, True), (128, 32, True), (128, 64, False)):
+        warps = rows // 16 if ON_CARD else 4
+        changes = {"rows": rows, "warps": warps, "path_keys": path_keys, "one_loop": one_loop}
+        _assert_same(_run(parts, window, tiles=replace(BITS_TILES, **changes)), whole)
 
 
 def _pool(slots):
@@ -333,6 +355,9 @@ def test_what_does_not_fit_the_layout_is_refused():
         _attend(plan, [x.cpu().bfloat16() for x in (q, k, v)], None)
     with pytest.raises(AssertionError, match="above 0"):
         _attend(plan, (q, k, v), None, scale=0.0)
+    for wrong in (torch.ones(2, device=DEVICE), torch.ones((), device=DEVICE).double()):
+        with pytest.raises(AssertionError, match="one float32"):
+            _attend(plan, (q, k, v), None, out_scale=wrong)
     later = make_pass(Part([1] * 64, [[1, 2]], trunk_start=64, key=3))
     rooms = Rooms(64)
     rooms.take(3, 64)

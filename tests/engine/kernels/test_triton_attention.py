@@ -258,8 +258,8 @@ def test_what_is_speed_alone_moves_no_bits(window):
     whole = _run(parts, window)
     for rows, path_keys, one_loop in ((64, 16, True), (128, 32, True), (128, 64, False)):
         warps = rows // 16 if ON_CARD else 4
-        changes = {"rows": rows, "warps": warps, "path_keys": path_keys, "one_loop": one_loop}
-        _assert_same(_run(parts, window, tiles=replace(BITS_TILES, **changes)), whole)
+        tiles = replace(BITS_TILES, rows=rows, warps=warps, path_keys=path_keys, one_loop=one_loop)
+        _assert_same(_run(parts, window, tiles=tiles), whole)
 
 
 def _pool(slots):

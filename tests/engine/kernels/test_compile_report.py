@@ -62,10 +62,11 @@ def test_every_kernel_fits_its_card_and_the_hot_ones_spill_nothing(path):
         assert row["shared_limit_bytes"] == limits[row["capability"]]
         assert 0 <= row["shared_bytes"] <= row["shared_limit_bytes"], name
         assert row["registers"] * row["warps"] * 32 <= 65536, name
-        # float32 is for tiny models and tests: it has no matrix units. Attention's sums alone fill
-        # half of a Hopper thread's registers, and what is left of them does not hold all the rest.
-        hopper_tree = row["capability"] == "9.0" and row["kernel"].startswith("tree")
-        assert row["spill_bytes"] <= 144 * hopper_tree or "float32" in row["kernel"], name
+        # float32 is for tiny models and tests: it has no matrix units. Attention fills a thread's
+        # registers; where it was measured they hold all, elsewhere a few words may leave them.
+        measured = path.stem == "triton-3.6.0" and row["capability"] == "9.0"
+        few = 24 * (row["kernel"].startswith("tree") and not measured)
+        assert row["spill_bytes"] <= few or "float32" in row["kernel"], name
 
 
 @pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
@@ -75,9 +76,7 @@ def test_products_use_the_cards_matrix_units(path):
             continue
         hopper = row["capability"] == "9.0"
         assert ("wgmma.mma_async" if hopper else "mma.sync") in row["instructions"]
-        copies = (
-            "cp.async.bulk.tensor" if hopper and "w8a16" not in row["kernel"] else "cp.async.cg"
-        )
+        copies = "cp.async.bulk.tensor" if hopper else "cp.async.cg"
         assert copies in row["instructions"], row["kernel"]
 
 

@@ -18,8 +18,14 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from spinf_serve.engine.kernels.tree_attention.folds import (
+    Stretches,
+    cut,
+    filled,
+    folded,
+)
 from spinf_serve.engine.kernels.tree_attention.kept import Room
-from spinf_serve.engine.kernels.tree_attention.tiling import STRETCH, Tiling
+from spinf_serve.engine.kernels.tree_attention.tiling import Tiling
 from spinf_serve.engine.tree.plan import IntArray, Pass
 
 Array = TypeVar("Array")
@@ -29,10 +35,6 @@ TILE_FIELDS = 11
 """Fields of a tile: first entry and number of entries; tokens of the trunk; least and greatest
 position of the queries; pass row of the first trunk token in this pass; trunk offset of that token;
 first slot and slots of the kept trunk before it; first fold and the end of the folds."""
-
-STRETCH_FIELDS = 3
-"""Fields of a stretch: depth of its first key; first entry that has these ancestors and the end of
-these entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +245,7 @@ class _Asked:
             path, depth, branch = path[is_asked], depth[is_asked], rank[branch[is_asked]]
         first = np.searchsorted(asked, parts.row)
         trunk_counts = np.searchsorted(asked, parts.row + parts.trunk_rows) - first
-        part, start, _ = _cut(trunk_counts, 1)
+        part, start, _ = cut(trunk_counts, 1)
         query = np.concatenate((first[part] + start, branch))
         branch_counts = np.bincount(plan.path_slice[path], minlength=len(parts.row))
         return cls(
@@ -294,12 +296,13 @@ def _tiles(
 ) -> Tiles[IntArray]:
     """Runs of at most a tile's tokens; trunk rows and branch rows of each slice apart."""
     counts = asked.counts.ravel()
-    run, start, count = _cut(counts, kind.tiling.tokens(kind.group))
+    run, start, count = cut(counts, kind.tiling.tokens(kind.group))
     start += (np.cumsum(counts) - counts)[run]
     part = run % len(parts.row) if len(run) else run
     low, high = _extremes(asked.position, start, count)
-    stretches = _Stretches.of(plan, asked, start, count)
-    fold, slot = _folds(stretches, kind.tiling.path_slots)
+    trunk_entries = len(asked.query) - len(asked.path)
+    stretches = Stretches.of(plan, asked.path, asked.depth, start - trunk_entries)
+    fold, slot = folded(stretches, kind.tiling.path_slots)
     folds = np.bincount(stretches.tile[slot == 0], minlength=len(run))
     columns = (
         start,
@@ -319,116 +322,9 @@ def _tiles(
     if kind.window is not None:
         met = met - np.maximum(low - kind.window + 1, 0)
     order = np.argsort(-(met + kind.tiling.path_keys * folds), kind="stable")
-    return Tiles(
-        tile=_int32(np.stack(columns, axis=1)[order]),
-        **_filled(plan, stretches, fold, slot, kind.tiling.path_slots),
-    )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Stretches:
-    """What the branch entries of each tile meet of their paths, tile by tile and path by path.
-
-    Attributes:
-        tile: the tile of each.
-        path: a path that it is of.
-        step: its number there, counted from the path's start.
-        first, end: the entries that have it.
-    """
-
-    tile: NDArray[np.int64]
-    path: NDArray[np.int64]
-    step: NDArray[np.int64]
-    first: NDArray[np.int64]
-    end: NDArray[np.int64]
-
-    @classmethod
-    def of(
-        cls, plan: Pass, asked: _Asked, start: NDArray[np.int64], count: NDArray[np.int64]
-    ) -> "_Stretches":
-        """Paths that agree in a whole stretch meet it together.
-
-        In pre-order their entries stand in one run.
-        """
-        trunk_entries = len(asked.query) - len(asked.path)
-        entry = np.arange(len(asked.path))
-        tile = np.searchsorted(start, entry + trunk_entries, side="right") - 1
-        # A visit is a run of entries of one path in one tile.
-        begins = np.ones(len(entry), bool)
-        begins[1:] = (np.diff(tile) != 0) | (np.diff(asked.path) != 0)
-        visit = np.flatnonzero(begins)
-        path, tile = asked.path[visit], tile[visit]
-        deepest = np.maximum.reduceat(asked.depth, visit) if len(visit) else visit
-        last = deepest // STRETCH
-        ends = plan.path_rows[path, STRETCH - 1 :: STRETCH]
-        # Whole stretches in common with the visit before; the same row has the same ancestors.
-        common = np.zeros(len(visit), np.int64)
-        same = (ends[1:] == ends[:-1]) & (ends[1:] >= 0) & (np.diff(tile) == 0)[:, None]
-        common[1:] = np.logical_and.accumulate(same, axis=1).sum(axis=1)
-        met = np.append(-1, last[:-1])
-        first = np.minimum(common, met + 1)
-
-        number, step, _ = _cut(np.maximum(last + 1 - first, 0), 1)
-        step += first[number]
-        # Entries up to the next visit that has another stretch here.
-        depths = np.arange(int(last.max(initial=-1)) + 1)
-        changes = common[:, None] <= depths
-        following = np.where(changes, np.arange(len(visit))[:, None], len(visit))
-        following = np.minimum.accumulate(following[::-1], axis=0)[::-1]
-        following = np.concatenate((following[1:], np.full((1, len(depths)), len(visit))))
-        edges = np.append(visit, len(entry)) + trunk_entries
-        return cls(
-            tile=tile[number],
-            path=path[number],
-            step=step,
-            first=edges[number],
-            end=edges[following[number, step]],
-        )
-
-
-def _folds(stretches: _Stretches, slots: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Fold and slot of each stretch: those of one step of a tile fill folds, step after step."""
-    order = np.lexsort((stretches.step, stretches.tile))
-    tile, step = stretches.tile[order], stretches.step[order]
-    opens = np.ones(len(order), bool)
-    opens[1:] = (np.diff(tile) != 0) | (np.diff(step) != 0)
-    at = np.arange(len(order))
-    rank = at - np.maximum.accumulate(np.where(opens, at, 0))
-    fold, slot = np.empty_like(order), np.empty_like(order)
-    slot[order] = rank % slots
-    fold[order] = np.cumsum(rank % slots == 0) - 1
-    return fold, slot
-
-
-def _filled(
-    plan: Pass,
-    stretches: _Stretches,
-    fold: NDArray[np.int64],
-    slot: NDArray[np.int64],
-    slots: int,
-) -> dict[str, IntArray]:
-    """The folds of `Tiles`."""
-    folds = int(fold.max(initial=-1)) + 1
-    table = np.zeros((folds, slots, STRETCH_FIELDS), np.int32)
-    table[fold, slot] = np.stack((STRETCH * stretches.step, stretches.first, stretches.end), axis=1)
-    depth = STRETCH * stretches.step[:, None] + np.arange(STRETCH)
-    depth = np.minimum(depth, plan.path_len[stretches.path][:, None] - 1)
-    rows = plan.path_rows[stretches.path[:, None], depth]
-    first = slot == 0
-    keys = np.empty((folds, slots, STRETCH), np.int32)
-    keys[fold[first]] = rows[first, None]
-    keys[fold, slot] = rows
-    return {"stretch": table, "path_key": keys.reshape(folds, slots * STRETCH)}
-
-
-def _cut(
-    lengths: NDArray[np.int64], step: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Runs cut into pieces of `step`: each piece's run, its start in the run, its length."""
-    pieces = -(-lengths // step)
-    run = np.repeat(np.arange(len(lengths)), pieces)
-    start = (np.arange(len(run)) - (np.cumsum(pieces) - pieces)[run]) * step
-    return run, start, np.minimum(step, lengths[run] - start)
+    stretch, path_key = filled(plan, stretches, fold, slot, kind.tiling.path_slots)
+    stretch[..., 1:] += trunk_entries
+    return Tiles(_int32(np.stack(columns, axis=1)[order]), stretch, path_key)
 
 
 def _extremes(

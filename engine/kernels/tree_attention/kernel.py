@@ -26,13 +26,13 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from spinf_serve.engine.kernels.device import room, rounded
 from spinf_serve.engine.kernels.linear.kernel import for_float8
 from spinf_serve.engine.kernels.tree_attention.device_layout import (
-    STRETCH_FIELDS,
     TILE_FIELDS,
     DeviceLayout,
     KindLayout,
     Queries,
     Tiles,
 )
+from spinf_serve.engine.kernels.tree_attention.folds import STRETCH_FIELDS
 from spinf_serve.engine.kernels.tree_attention.tiling import STRETCH
 
 _LEAST = tl.constexpr(-float("inf"))

@@ -8,12 +8,12 @@ import pytest
 
 from spinf_serve.engine.kernels.tiles import CAPABILITIES, INTERPRETER
 from spinf_serve.engine.kernels.tree_attention.device_layout import (
-    STRETCH_FIELDS,
     TILE_FIELDS,
     Kind,
     lay_out,
     mapped,
 )
+from spinf_serve.engine.kernels.tree_attention.folds import STRETCH_FIELDS
 from spinf_serve.engine.kernels.tree_attention.kept import Room
 from spinf_serve.engine.kernels.tree_attention.tiling import STRETCH, Tiling, tiling
 from tests.support.passes import Part, make_pass, random_paths

@@ -21,7 +21,7 @@ from spinf_serve.engine.kernels.tree_attention.words import in_words, out_of_wor
 from spinf_serve.engine.models.registry import Model
 from spinf_serve.engine.tree.plan import IntArray, Pass, TreeSlice
 
-SHAPES = (64, 128, 256, 512, 1024, 2048)
+SHAPES = (64, 128, 192, 256, 384, 512, 768, 1024)
 """Rows that a recorded pass may have: above, the device takes longer than the host's launches."""
 
 # A pass of n rows may have one read in so many rows, as many columns as rows, and one tree in so many.

@@ -97,7 +97,7 @@ class Norm:
     """A root-mean-square norm over the last axis, evaluated in float32.
 
     Attributes:
-        weight: [C] factors.
+        weight: [C] factors, in the model's dtype or float32.
         eps: added to the mean of squares.
         cast_first: casts to the model's dtype before the multiplication with weight (Llama);
             otherwise the product is made in float32 and cast last (Gemma).
@@ -113,7 +113,7 @@ class HeadNorms:
     """Norms of single heads before the rotation.
 
     Attributes:
-        q, k: [D] float32 factors for queries and keys, or both None for no such norms.
+        q, k: [D] factors for queries and keys, or both None for no such norms.
         values: whether values are normed, without factors.
         eps: added to the mean of squares.
     """

@@ -3,12 +3,20 @@
 What a family does in its own way is a `Family`; sizes are a `ModelSpec`. Knows no device.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 
-from spinf_serve.engine.kernels.ops import Activation, HeadNorms, Layout, Linear, Norm, Ops
+from spinf_serve.engine.kernels.ops import (
+    Activation,
+    HeadNorms,
+    LayerShape,
+    Layout,
+    Linear,
+    Norm,
+    Ops,
+)
 from spinf_serve.engine.models.layers import (
     AttentionWeights,
     MlpWeights,
@@ -83,7 +91,7 @@ class Decoder:
         self._head = read_head(reader, spec, self._embedding)
         reader.finish()
         self._ropes = RopeTables(spec.layers, ops.device)
-        self.shapes = [layer_shape(spec, i) for i in range(len(spec.layers))]
+        self.shapes: Sequence[LayerShape] = [layer_shape(spec, i) for i in range(len(spec.layers))]
         self._embedding_scale = (
             embedding_scale(spec.hidden, ops.dtype) if family.embedding_scaled else 1.0
         )
@@ -188,6 +196,8 @@ def _read_norm(reader: Reader, family: Family, spec: ModelSpec, name: str) -> No
 
 
 def _read_factors(reader: Reader, family: Family, name: str, size: int) -> torch.Tensor:
-    """Factors of a norm, [size]: as stored where they multiply in the model's dtype, else float32."""
+    """Factors of a norm, [size]: in the model's dtype where that holds them, else float32."""
     stored = reader.tensor(name, size)
-    return stored if family.cast_first else stored.float() + family.norm_offset
+    if family.cast_first or not family.norm_offset:
+        return stored
+    return stored.float() + family.norm_offset

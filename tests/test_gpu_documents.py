@@ -6,6 +6,7 @@ from pathlib import Path
 
 from spinf_serve.engine.bench.results import Circumstances, Measurement
 from tests.support import gpu_documents
+from tests.support.documents import RESULTS
 
 ABOUT = Circumstances(
     model="synthetic/gemma-4-12b",
@@ -87,6 +88,68 @@ def test_measured_files_become_tables(tmp_path: Path):
 
 def test_without_files_there_is_no_section(tmp_path: Path):
     assert gpu_documents.figures(tmp_path) == ""
+
+
+def load_file() -> dict[str, object]:
+    return asdict(ABOUT) | {
+        "job": "load",
+        "write_seconds": None,
+        "checkpoint_bytes": 23_600_000_000,
+        "largest_shard_bytes": 4_900_000_000,
+        "shards": 5,
+        "steps": [[0.001, "device cuda"], [3.456, "compiling kernels"]],
+        "host_peak_bytes": 3 << 30,
+        "host_peak_bytes_before": 1 << 30,
+        "device_peak_gib": 15.25,
+        "digest_seconds": 12.04,
+    }
+
+
+def golden_file(answers: str, *, bits: str = "b" * 64, passed: bool = True) -> dict[str, object]:
+    check = {"name": "run again", "compared": 100, "different": int(not passed), "sizes": []}
+    return {
+        "model": "synthetic/gemma-4-12b",
+        "facts": {"scheme": "fp8 weights, static activations"},
+        "card": "NVIDIA H200, driver 580",
+        "libraries": {"torch": "2.11.0"},
+        "checks": [check | {"passed": passed}, check | {"compared": 1000, "passed": True}],
+        "bits_digest": bits,
+        "answers_sha256": answers * 64,
+    }
+
+
+def test_an_opened_checkpoint_becomes_a_table(tmp_path: Path):
+    (tmp_path / "load-h200.json").write_text(json.dumps(load_file()))
+    (tmp_path / "packs-load.json").write_text("{}")
+    text = gpu_documents.figures(tmp_path)
+    assert text.count("\n## ") == 1 and "### `load-h200.json`" in text
+    assert "| 4.2 | 23.6 | 5 | 4.9 | – | 12.0 | 3.00 | 1.00 | 15.2 |" in text
+    assert "| 3.46 | compiling kernels |" in text
+
+
+def test_machines_with_one_bits_digest_are_compared(tmp_path: Path):
+    def told(*files: dict[str, object]) -> tuple[str, list[str]]:
+        for number, one in enumerate(files, 1):
+            (tmp_path / f"golden-h200-{number}.json").write_text(json.dumps(one))
+        return gpu_documents.figures(tmp_path), gpu_documents.golden_faults(tmp_path)
+
+    text, faults = told(golden_file("a"), golden_file("a"))
+    assert not faults
+    assert text.count("| 2 of 2 | 1,100 | `bbbbbbbbbbbbbbbb` | `aaaaaaaaaaaaaaaa` |") == 2
+    assert "`golden-h200-1.json` and `golden-h200-2.json`: the same bits." in text
+    text, faults = told(golden_file("a"), golden_file("c"))
+    assert "DIFFERENT BITS" in text
+    assert faults == [
+        "golden-h200-2.json: other bits than golden-h200-1.json, with the same bits digest"
+    ]
+    text, faults = told(golden_file("a"), golden_file("c", bits="d" * 64))
+    assert not faults and "the same bits." not in text
+    _, faults = told(golden_file("a"), golden_file("a", passed=False))
+    assert faults == ["golden-h200-2.json: checks failed: run again"]
+
+
+def test_the_stored_golden_files_agree():
+    assert gpu_documents.golden_faults(RESULTS) == []
 
 
 def test_the_memory_of_the_12b_is_told_to_fit_22_gib():

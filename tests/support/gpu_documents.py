@@ -113,8 +113,35 @@ The measured ones are in [figures.md](figures.md).
 
 
 def figures(folder: Path) -> str:
-    """A section of docs/figures.md: what `gpu-*.json` of a folder hold; empty without such files."""
-    found = {file.name: json.loads(file.read_text()) for file in sorted(folder.glob("gpu-*.json"))}
+    """Sections of docs/figures.md: what a folder's files of a card hold; empty without such files.
+
+    `gpu-*.json` are of `spinf-serve bench`, `load-*.json` of `tests.support.gpu_load`,
+    `golden-*.json` of `spinf-serve doctor --invariance --out`.
+    """
+    return _measured(folder) + _loads(folder) + _golden(folder)
+
+
+def golden_faults(folder: Path) -> list[str]:
+    """Lines on what `golden-*.json` of a folder should not say: a check that failed, or other bits
+    than a file with the same bits digest has."""
+    faults = []
+    answers: dict[str, tuple[str, str]] = {}
+    for name, found in _found(folder, "golden-*.json").items():
+        failed = [one["name"] for one in found["checks"] if not one["passed"]]
+        if failed or not found["checks"]:
+            faults.append(f"{name}: checks failed: {', '.join(failed) or 'none was made'}")
+        first, digest = answers.setdefault(found["bits_digest"], (name, found["answers_sha256"]))
+        if digest != found["answers_sha256"]:
+            faults.append(f"{name}: other bits than {first}, with the same bits digest")
+    return faults
+
+
+def _found(folder: Path, pattern: str) -> dict[str, Any]:
+    return {file.name: json.loads(file.read_text()) for file in sorted(folder.glob(pattern))}
+
+
+def _measured(folder: Path) -> str:
+    found = _found(folder, "gpu-*.json")
     if not found:
         return ""
     text = """
@@ -127,18 +154,53 @@ What the columns mean, and how to measure: [gpu.md](gpu.md).
     return text
 
 
-def _file(name: str, rows: list[Row]) -> str:
-    first = rows[0]
-    machine = first["card_line"] or first["card"]
-    versions = ", ".join(f"{lib} {first['versions'][lib]}" for lib in ("torch", "triton", "python"))
-    text = f"""
-### `{name}`
+def _loads(folder: Path) -> str:
+    found = _found(folder, "load-*.json")
+    if not found:
+        return ""
+    text = """
+## Opening a checkpoint on a card
 
-{first["model"]}, scheme {first["scheme"]}, passes of {first["token_budget"]:,} tokens, ready in \
-{first["load_seconds"]:.1f} s. `{first["command"]}` at `{first["commit"]}` on {first["date"]}; {machine}; \
-{versions}.
+A checkpoint in bf16 with weights from a seed, opened from its files in a fresh process, up to an engine
+that answers: what opening says on the way, with the seconds it begins at. The process had imported
+torch and woken the card before; the memory of the host counts both (largest resident set). Files that
+were written just before come from the page cache. The digest of the files is made beside reading.
+"""
+    for name, load in found.items():
+        text += f"\n### `{name}`\n\n{_origin(load)}\n\n"
+        text += _table(_LOAD, [load])
+        text += "\n| at, s | step |\n|---|---|\n"
+        text += "".join(f"| {seconds:.2f} | {line} |\n" for seconds, line in load["steps"])
+    return text
+
+
+def _golden(folder: Path) -> str:
+    found = _found(folder, "golden-*.json")
+    if not found:
+        return ""
+    groups: dict[str, list[str]] = {}
+    for name, one in found.items():
+        groups.setdefault(one["bits_digest"], []).append(f"`{name}`")
+    text = """
+## The same bits on another machine
+
+Each file is what `spinf-serve doctor --invariance --out` found on a machine that was started for it:
+answers to contents of many lengths, compared bit for bit with the same ones in other passes, and
+the sha256 of their bits. A test compares the files with each other.
 
 """
+    rows = [one | {"file": name} for name, one in found.items()]
+    text += _table(_GOLDEN, rows)
+    for names in groups.values():
+        if len(names) > 1:
+            digests = {found[name.strip("`")]["answers_sha256"] for name in names}
+            verdict = "the same bits" if len(digests) == 1 else "DIFFERENT BITS"
+            text += f"\n{' and '.join(names)}: {verdict}.\n"
+    return text
+
+
+def _file(name: str, rows: list[Row]) -> str:
+    text = f"\n### `{name}`\n\n{_origin(rows[0])}\n\n"
     text += _table(_RATES, [row for row in rows if row["path"] == "in-process"])
     profiled = [row for row in rows if row["device_ms"]]
     if profiled:
@@ -151,6 +213,15 @@ def _file(name: str, rows: list[Row]) -> str:
     if over_http:
         text += "\nOver HTTP:\n\n" + _table(_HTTP, over_http)
     return text
+
+
+def _origin(row: Row) -> str:
+    """What was measured, with which command, and on what."""
+    machine = row["card_line"] or row["card"]
+    versions = ", ".join(f"{lib} {row['versions'][lib]}" for lib in ("torch", "triton", "python"))
+    return f"""{row["model"]}, scheme {row["scheme"]}, passes of {row["token_budget"]:,} tokens, ready in \
+{row["load_seconds"]:.1f} s. `{row["command"]}` at `{row["commit"]}` on {row["date"]}; {machine}; \
+{versions}."""
 
 
 def _table(columns: list[tuple[str, Callable[[Row], str]]], rows: list[Row]) -> str:
@@ -205,6 +276,32 @@ _HTTP: list[tuple[str, Callable[[Row], str]]] = [
     ("latency p50, ms", _extra("latency_p50_seconds", ".0f", 1000)),
     ("p99, ms", _extra("latency_p99_seconds", ".0f", 1000)),
     ("clients alone, requests/s", _extra("client_alone_requests_per_s", ",.0f")),
+]
+
+_LOAD: list[tuple[str, Callable[[Row], str]]] = [
+    ("open after, s", _number("load_seconds", ".1f")),
+    ("checkpoint, GB", lambda row: f"{row['checkpoint_bytes'] / 1e9:.1f}"),
+    ("files", _number("shards")),
+    ("the largest, GB", lambda row: f"{row['largest_shard_bytes'] / 1e9:.1f}"),
+    ("written before, s", _number("write_seconds", ".1f")),
+    ("digest alone, s", _number("digest_seconds", ".1f")),
+    ("host peak, GiB", lambda row: f"{row['host_peak_bytes'] / _GIB:.2f}"),
+    ("before opening", lambda row: f"{row['host_peak_bytes_before'] / _GIB:.2f}"),
+    ("card peak, GiB", _number("device_peak_gib", ".1f")),
+]
+_GOLDEN: list[tuple[str, Callable[[Row], str]]] = [
+    ("file", lambda row: f"`{row['file']}`"),
+    ("model", lambda row: row["model"]),
+    ("scheme", lambda row: row["facts"]["scheme"]),
+    ("machine", lambda row: row["card"] or "CPU"),
+    ("torch", lambda row: row["libraries"]["torch"]),
+    (
+        "checks passed",
+        lambda row: f"{sum(c['passed'] for c in row['checks'])} of {len(row['checks'])}",
+    ),
+    ("answers compared", lambda row: f"{sum(c['compared'] for c in row['checks']):,}"),
+    ("bits digest", lambda row: f"`{row['bits_digest'][:16]}`"),
+    ("sha256 of the answers", lambda row: f"`{row['answers_sha256'][:16]}`"),
 ]
 
 

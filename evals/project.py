@@ -1,0 +1,290 @@
+"""The project file: one DuckDB file with labelled data, kept scores and what was promised on them.
+
+Knows its tables, how they came to be, and how processes take turns. A connection is opened for one
+operation and closed: DuckDB lets one process write, or several read. Not what the rows mean.
+"""
+
+import os
+import re
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import duckdb
+
+from spinf_serve.packs.atomic import locked
+from spinf_serve.packs.errors import Unusable
+from spinf_serve.packs.files import is_regular, is_there, shown
+
+WAIT_SECONDS: Final = 60.0
+"""How long an operation waits for another process."""
+
+MEMORY: Final = "400MB"
+"""What DuckDB may hold in memory; beyond it goes into a folder beside the file."""
+
+_RETRY_SECONDS: Final = 0.02
+
+_MIGRATIONS: Final = (
+    """
+    CREATE TABLE dataset (
+        name VARCHAR PRIMARY KEY,
+        created TIMESTAMP NOT NULL,         -- UTC, as all times here
+        source VARCHAR NOT NULL,            -- the name of the file or the query it came from
+        digest VARCHAR NOT NULL             -- SHA-256 of its rows as imported
+    );
+    CREATE TABLE item (
+        dataset VARCHAR NOT NULL,
+        row_id VARCHAR NOT NULL,
+        number BIGINT NOT NULL,             -- order of import, from 1, unique in its dataset
+        text VARCHAR NOT NULL,
+        content_digest VARCHAR NOT NULL,    -- SHA-256 of the text alone
+        context VARCHAR,                    -- which of a pack's contexts presents it; NULL: the first
+        parameters JSON NOT NULL,           -- object of strings that fill the context
+        slices MAP(VARCHAR, VARCHAR) NOT NULL,
+        grp VARCHAR,                        -- rows of one group never part; NULL: alone
+        split VARCHAR,
+        drawn VARCHAR NOT NULL CHECK (drawn IN ('random', 'queue', 'import')),
+        weight DOUBLE CHECK (weight > 0),   -- inverse probability of being drawn; NULL: not known
+        PRIMARY KEY (dataset, row_id)
+    );
+    CREATE TABLE label (
+        dataset VARCHAR NOT NULL,
+        row_id VARCHAR NOT NULL,
+        target VARCHAR NOT NULL,            -- a category or question
+        value VARCHAR NOT NULL,             -- 'yes', 'no', 'unsure' or a class
+        annotator VARCHAR NOT NULL,
+        "at" TIMESTAMP NOT NULL,
+        drawn VARCHAR NOT NULL CHECK (drawn IN ('random', 'queue', 'import')),
+        score_visible BOOLEAN NOT NULL,     -- whether the score was shown when it was given
+        adjudicated BOOLEAN NOT NULL        -- whether it settles what annotators disagree on
+    );
+    CREATE SEQUENCE content_id;
+    CREATE TABLE content (id BIGINT PRIMARY KEY DEFAULT nextval('content_id'), digest VARCHAR NOT NULL);
+    CREATE SEQUENCE prompt_id;
+    CREATE TABLE prompt (
+        id BIGINT PRIMARY KEY DEFAULT nextval('prompt_id'),
+        digest VARCHAR NOT NULL,
+        options INTEGER NOT NULL
+    );
+    CREATE SEQUENCE model_id;
+    CREATE TABLE model (
+        id BIGINT PRIMARY KEY DEFAULT nextval('model_id'),
+        bits VARCHAR NOT NULL,              -- digest of what moves a score's last bit
+        model VARCHAR NOT NULL,             -- digest that a pack's proof names
+        served VARCHAR NOT NULL,
+        rounded BOOLEAN NOT NULL,           -- whether its logprobs were rounded on the way
+        facts JSON NOT NULL
+    );
+    CREATE TABLE score (
+        model BIGINT NOT NULL,
+        content BIGINT NOT NULL,
+        prompt BIGINT NOT NULL,
+        logprobs DOUBLE[] NOT NULL
+    );
+    CREATE TABLE floor (model BIGINT NOT NULL, prompt BIGINT NOT NULL, logprobs DOUBLE[] NOT NULL);
+    CREATE TABLE refusal (
+        model BIGINT NOT NULL,
+        content BIGINT NOT NULL,
+        prompt BIGINT NOT NULL,
+        code VARCHAR NOT NULL,
+        message VARCHAR NOT NULL
+    );
+    CREATE TABLE spent (
+        dataset VARCHAR NOT NULL,
+        split VARCHAR,
+        target VARCHAR NOT NULL,
+        delta DOUBLE NOT NULL,
+        kind VARCHAR NOT NULL,
+        "at" TIMESTAMP NOT NULL,
+        "by" VARCHAR NOT NULL,
+        note VARCHAR NOT NULL
+    );
+    CREATE TABLE fitted (
+        pack VARCHAR NOT NULL,
+        version VARCHAR NOT NULL,
+        "at" TIMESTAMP NOT NULL,
+        "by" VARCHAR NOT NULL,
+        data_digest VARCHAR NOT NULL,
+        report JSON NOT NULL
+    );
+    """,
+)
+"""What each version adds to the tables of the one before; never changed once released."""
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project file by its path; nothing is open between operations.
+
+    Attributes:
+        path: of the DuckDB file.
+        wait_seconds: how long an operation waits for others before it gives up.
+    """
+
+    path: Path
+    wait_seconds: float = WAIT_SECONDS
+
+    @contextmanager
+    def open(self, *, write: bool) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection for one operation.
+
+        A write is one transaction: committed at the end, rolled back on any exception. Do not open
+        inside another `open` of the same project: it would wait for itself.
+
+        Raises `Unusable`: there is no such project, it is none, a newer version made it, the disk
+        fails, or another process held it for longer than `wait_seconds`; the message names which.
+        """
+        if not is_regular(self.path):
+            what = "is no file" if is_there(self.path) else "is not there"
+            name = shown(self.path)
+            raise Unusable(f"project {name} {what}; make one with `spinf-serve data new {name}`")
+        until = time.monotonic() + self.wait_seconds
+        if write:
+            with self._turn(until), self._connected(until, write=True) as connection:
+                yield connection
+            return
+        while True:
+            with self._connected(until, write=False) as connection:
+                if self._version(connection) == len(_MIGRATIONS):
+                    yield connection
+                    return
+            with self._turn(until), self._connected(until, write=True):
+                pass  # Opening for writing brings the tables up to date.
+
+    @contextmanager
+    def _connected(self, until: float, *, write: bool) -> Iterator[duckdb.DuckDBPyConnection]:
+        connection = self._connect(until, write)
+        try:
+            if not write:
+                yield connection
+                return
+            connection.begin()
+            try:
+                _migrate(connection, self._version(connection))
+                yield connection
+                connection.commit()
+            except BaseException:
+                # A commit that failed has rolled back already, and there is nothing left to undo.
+                with suppress(duckdb.TransactionException):
+                    connection.rollback()
+                raise
+        except duckdb.IOException as error:
+            raise Unusable(f"project {shown(self.path)}: {_first_line(error)}") from error
+        except duckdb.OutOfMemoryException as error:
+            raise Unusable(
+                f"project {shown(self.path)}: this needs more than {MEMORY} of memory and the disk"
+                f" beside the file cannot take the rest: {_first_line(error)}"
+            ) from error
+        finally:
+            connection.close()
+
+    @contextmanager
+    def _turn(self, until: float) -> Iterator[None]:
+        """Writers one after another, in threads of one process too, which DuckDB lets in together."""
+        name = shown(self.path)
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(locked(self.path.resolve(), max(0.0, until - time.monotonic())))
+            except TimeoutError:
+                raise _busy(self, "another process or thread is writing") from None
+            except OSError as error:
+                raise Unusable(f"project {name} cannot be written: {error.strerror}") from None
+            yield
+
+    def _connect(self, until: float, write: bool) -> duckdb.DuckDBPyConnection:
+        # Spilled rows of two readers must not meet in one folder.
+        spill = f"{self.path}.{os.getpid()}.tmp"
+        settings = {"memory_limit": MEMORY, "temp_directory": spill, "threads": 2}
+        while True:
+            try:
+                return duckdb.connect(str(self.path), read_only=not write, config=settings)
+            except duckdb.ConnectionException as error:
+                # This process has it open in the other way.
+                if "different configuration" not in str(error):
+                    raise
+                who = "this process has it open in another thread"
+            except duckdb.IOException as error:
+                if "Could not set lock" not in str(error):
+                    raise Unusable(_unreadable(self.path, error)) from None
+                who = _holder(str(error))
+            if time.monotonic() > until:
+                raise _busy(self, who)
+            time.sleep(_RETRY_SECONDS)
+
+    def _version(self, connection: duckdb.DuckDBPyConnection) -> int:
+        """Of the tables, 0 for none. Raises `Unusable` for a newer one, or another's file."""
+        names = {
+            name
+            for (name,) in connection.execute(
+                "SELECT table_name FROM information_schema.tables"
+            ).fetchall()
+        }
+        if "spinf_project" not in names:
+            if names:
+                raise Unusable(
+                    f"{shown(self.path)} is a DuckDB file of something else: it has no project in it"
+                )
+            return 0
+        found = connection.execute("SELECT version FROM spinf_project").fetchone()
+        version = 0 if found is None else int(found[0])
+        if version > len(_MIGRATIONS):
+            raise Unusable(
+                f"project {shown(self.path)} was made by a newer spinf-serve (tables {version}, this"
+                f" one knows {len(_MIGRATIONS)}); update spinf-serve"
+            )
+        return version
+
+
+def create(path: Path) -> Project:
+    """A new project without datasets. Raises `Unusable`: something is there, or it cannot be written."""
+    beside = path.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        with locked(path, WAIT_SECONDS):
+            if is_there(path):
+                raise Unusable(f"{shown(path)} is there already; nothing was written")
+            try:
+                with duckdb.connect(str(beside)) as connection:
+                    _migrate(connection, 0)
+                beside.rename(path)
+            finally:
+                beside.unlink(missing_ok=True)
+    except (OSError, duckdb.IOException) as error:
+        words = error.strerror if isinstance(error, OSError) else _first_line(error)
+        raise Unusable(f"{shown(path)} cannot be made: {words}") from None
+    return Project(path)
+
+
+def _migrate(connection: duckdb.DuckDBPyConnection, version: int) -> None:
+    if version == len(_MIGRATIONS):
+        return
+    for statements in _MIGRATIONS[version:]:
+        connection.execute(statements)
+    connection.execute("CREATE TABLE IF NOT EXISTS spinf_project (version INTEGER NOT NULL)")
+    connection.execute("DELETE FROM spinf_project")
+    connection.execute("INSERT INTO spinf_project VALUES (?)", [len(_MIGRATIONS)])
+
+
+def _busy(project: Project, who: str) -> Unusable:
+    return Unusable(
+        f"project {shown(project.path)} is in use: {who}; waited {project.wait_seconds:g} s."
+        " Try again when it is done"
+    )
+
+
+def _holder(message: str) -> str:
+    found = re.search(r"held in (.*) \(PID (\d+)\)", message)
+    return f"process {found[2]} ({found[1]}) holds it" if found else "another process holds it"
+
+
+def _unreadable(path: Path, error: duckdb.Error) -> str:
+    if "not a valid DuckDB" in str(error):
+        return f"{shown(path)} is no project: it is not a DuckDB file"
+    return f"project {shown(path)} cannot be opened: {_first_line(error)}"
+
+
+def _first_line(error: duckdb.Error) -> str:
+    return str(error).splitlines()[0].removeprefix("IO Error: ")

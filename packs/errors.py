@@ -45,6 +45,7 @@ _ROWS: tuple[tuple[str, int, str], ...] = (
     ("unknown_pack_version", 400, "the pack has no such version"),
     ("pack_not_available", 400, "the pack is announced but not served yet"),
     ("pack_media_not_supported", 400, "the pack does not read this kind of content"),
+    ("pack_of_other_model", 400, "the pack was proven on another model, and the server is strict"),
     ("pack_conflict", 400, "two packs, or a pack and the call, contradict each other"),
     ("unknown_category", 400, "the pack has no such category"),
     ("reserved_group", 400, "a question's group is reserved for a pack of the call"),

@@ -308,6 +308,14 @@ def _drafts(call: Call) -> list[Warning]:
     ]
 
 
+def _doubts(call: Call) -> list[Warning]:
+    return [
+        Warning("pack_other_model", used.fit.doubt, param=used.path)
+        for used in call.packs
+        if used.fit.doubt is not None
+    ]
+
+
 def _cut_contents(call: Call) -> list[Warning]:
     return [
         Warning(
@@ -358,7 +366,7 @@ def shown_answers(
 
 def warnings_of(call: Call, results: Sequence[Result]) -> list[Warning]:
     """What the caller should know about the answers."""
-    found = [*_spaced(call), *_drafts(call), *_cut_contents(call)]
+    found = [*_spaced(call), *_drafts(call), *_doubts(call), *_cut_contents(call)]
     for entry, result in zip(call.inputs, results, strict=True):
         if not result.join_merged:
             found.append(

@@ -45,6 +45,7 @@ class ServerConfig:
         debug: whether every caller sees the extra counters that a trusted one sees.
         packs: further sources of packs, folders or `github:owner/repo[@ref][#folder]`.
         official_packs: whether the packs that come with this package are served.
+        strict_packs: whether a pack is refused whose proof was made on another model.
         packs_refresh: whether sources elsewhere are asked again which commit a tag is.
         packs_cache: folder for fetched and parsed packs; None takes the user's cache folder.
         github_token: of someone who may read private sources.
@@ -64,6 +65,7 @@ class ServerConfig:
     debug: bool = False
     packs: tuple[str, ...] = ()
     official_packs: bool = True
+    strict_packs: bool = False
     packs_refresh: bool = False
     packs_cache: str | None = None
     github_token: str | None = field(default=None, repr=False)
@@ -186,6 +188,13 @@ SETTINGS: tuple[Setting, ...] = (
         "further packs: a folder, or github:owner/repo[@ref][#folder]; may be given again",
     ),
     Setting("official_packs", "server", Switch(), "serve the packs that come with this package"),
+    Setting(
+        "strict_packs",
+        "server",
+        Switch(),
+        "refuse a pack whose thresholds were proven on another model or number format, instead of "
+        "warning",
+    ),
     Setting(
         "packs_refresh",
         "server",

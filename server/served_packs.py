@@ -28,12 +28,15 @@ class Fit:
         query_tokens: usage tokens of its questions on one content.
         refusal: why the model cannot be asked the pack's questions, such as an option that it
             writes in too many tokens; None when it can.
+        doubt: that its proof was made on another model, in words; None when it was not, or there
+            is none.
     """
 
     constants: Constants | None
     state: State
     query_tokens: int
     refusal: Refused | None = None
+    doubt: str | None = None
 
 
 class ServedPacks:
@@ -41,10 +44,12 @@ class ServedPacks:
 
     Attributes:
         catalogue: what is served now.
+        strict: whether a pack is refused whose proof was made on another model.
     """
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalogue, *, strict: bool = False) -> None:
         self.catalogue = catalogue
+        self.strict = strict
         self._fits: dict[tuple[str, str], Fit] = {}
 
     def refresh(self) -> None:
@@ -61,12 +66,16 @@ class ServedPacks:
         if found is None:
             constants = pack.constants(engine.served.own_names)
             known = state(pack, constants, engine.fingerprint.model)
+            doubt = _doubt(pack, constants, engine)
             try:
                 tokens = engine.compile(Work("", pack.questions)).counts.query_tokens
             except Refused as refused:
-                found = Fit(constants, known, 0, refused_by_model(pack, refused))
+                found = Fit(constants, known, 0, refused_by_model(pack, refused), doubt)
             else:
-                found = Fit(constants, known, tokens)
+                refusal = None
+                if self.strict and doubt is not None:
+                    refusal = Refused("pack_of_other_model", doubt)
+                found = Fit(constants, known, tokens, refusal, doubt)
             self._fits[key] = found
         return found
 
@@ -79,6 +88,8 @@ class ServedPacks:
                 if fit.refusal is not None:
                     logger.warning("%s; a call that names it is refused", fit.refusal.message)
                     continue
+                if fit.doubt is not None:
+                    logger.warning("%s", fit.doubt)
                 states.setdefault(fit.state, []).append(f"{entry.id} {entry.version}")
         for name, ids in states.items():
             logger.info("packs served as %s: %s", name, ", ".join(ids))
@@ -87,6 +98,19 @@ class ServedPacks:
                 "nothing was fitted on %s for the drafts: they answer and decide nothing",
                 engine.served.id,
             )
+
+
+def _doubt(pack: Pack, constants: Constants | None, engine: Engine) -> str | None:
+    proof = None if constants is None else constants.proof
+    named = None if proof is None else proof.get("model")
+    if not isinstance(named, str) or named == engine.fingerprint.model:
+        return None
+    return (
+        f"the thresholds of {pack.id} {pack.version} were proven on a model with the digest "
+        f"{named[:12]}, and {engine.served.id} has {engine.fingerprint.model[:12]} here (weights, "
+        "number format and numerics count), so what its proof promises does not hold: serve that "
+        "model in that format, or fit the pack again"
+    )
 
 
 def refused_by_model(pack: Pack, refused: Refused) -> Refused:
@@ -114,5 +138,6 @@ def open_packs(config: ServerConfig) -> ServedPacks:
     )
     official = str(official_folder()) if config.official_packs else None
     return ServedPacks(
-        load_catalogue(config.packs, official=official, access=access, say=logger.warning)
+        load_catalogue(config.packs, official=official, access=access, say=logger.warning),
+        strict=config.strict_packs,
     )

@@ -73,6 +73,44 @@ def test_the_log_says_which_packs_decide_nothing(tmp_path, caplog):
     assert "nothing was fitted on stub/words-1 for the drafts" in caplog.text
 
 
+def proven(model: str | None) -> dict[str, Any]:
+    """The golden pack with a proof that names a model's digest; None for the stub's."""
+    digest = StubEngine().fingerprint.model if model is None else model
+    return fitted(proof={"model": digest, "constants": "b" * 64, "asked": "c" * 64})
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("model", [None, "a" * 64])
+def test_a_proof_of_another_model_is_told_and_under_strict_refused(tmp_path, caplog, model, strict):
+    write_packs(tmp_path / "packs", proven(model))
+    served = served_from(tmp_path / "packs")
+    served.strict = strict
+    with caplog.at_level(logging.WARNING):
+        served.tell(StubEngine().as_engine())
+    with running(StubEngine().as_engine, ServerConfig(), packs=served) as it:
+        answer = it.score(body())
+        [listed] = it.http.get("/v1/packs").json()["packs"]
+    words = "demo/support 0.1.0 were proven on a model with the digest aaaaaaaaaaaa, and stub"
+    assert (words in caplog.text) == (model is not None)
+    if model is not None and strict:
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"]) == (400, "pack_of_other_model")
+        assert error["param"] == "scoring.packs.0" and words in error["message"]
+        assert words in listed["unusable"]
+        return
+    assert answer.status_code == 200 and "unusable" not in listed
+    told = [one for one in answer.json().get("warnings", []) if one["code"] == "pack_other_model"]
+    assert [(one["param"], words in one["message"]) for one in told] == (
+        [] if model is None else [("scoring.packs.0", True)]
+    )
+
+
+def test_strictness_is_a_setting(tmp_path):
+    nothing = {"official_packs": False, "packs_cache": str(tmp_path)}
+    assert not open_packs(ServerConfig(**nothing)).strict
+    assert open_packs(ServerConfig(**nothing, strict_packs=True)).strict
+
+
 def test_settings_say_which_packs_are_opened(tmp_path):
     folder = write_packs(tmp_path / "p", fitted())[0].parent
     cache = tmp_path / "cache"

@@ -10,6 +10,26 @@ MAX_PARAMETER_CHARS = 16_384
 """Longest value of a parameter, in characters."""
 
 
+def wrapped(pack: Pack, text: str, context: str | None, given: Mapping[str, str]) -> str:
+    """A content as the model reads it: with one of the pack's contexts, filled, around it.
+
+    Args:
+        context: name of the context; None for the first.
+        given: as for `filled`.
+
+    Raises `Refused("invalid_field")`: as `filled`, and `context` as `param` for an unknown one.
+    """
+    name = next(iter(pack.contexts)) if context is None else context
+    if name not in pack.contexts:
+        raise Refused(
+            "invalid_field",
+            f"the pack {pack.id} has no context {name[:64]!r}; it has {', '.join(pack.contexts)}",
+            "context",
+        )
+    before, after = filled(pack, pack.contexts[name], given)
+    return before + text + after
+
+
 def filled(pack: Pack, context: Context, given: Mapping[str, str]) -> tuple[str, str]:
     """The text before and after the content.
 

@@ -117,7 +117,7 @@ def score(
     """Answer one request; the response goes to stdout, a refusal to stderr with exit code 1."""
     body = _read_request(request)
     if server is not None:
-        from spinf_serve.remote import post
+        from spinf_serve.evals.remote import post
 
         with progress("asking the server"):
             status, answer = post(server, body, config.token)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from spinf_serve.evals.remote import open_remote
 from spinf_serve.flags import ENGINE_PACKAGES, require
 from spinf_serve.outputs import check_output
 from spinf_serve.pack_files import described
@@ -24,7 +25,6 @@ from spinf_serve.packs.reads import Vectors
 from spinf_serve.packs.recording import Recording, read_recording, write_recording
 from spinf_serve.packs.sample import SampleRow, read_sample
 from spinf_serve.progress import progress
-from spinf_serve.remote import open_remote
 from spinf_serve.scoring import Asked, Identified, new_recording, presented, score_rows
 from spinf_serve.server.config import ServerConfig
 from spinf_serve.streams import interruptible

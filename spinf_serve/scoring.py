@@ -12,7 +12,7 @@ from spinf_serve.engine.work import Work
 from spinf_serve.packs.answer import QuestionAnswer
 from spinf_serve.packs.errors import Refused, Unusable
 from spinf_serve.packs.pack import Pack
-from spinf_serve.packs.present import filled
+from spinf_serve.packs.present import wrapped
 from spinf_serve.packs.question import Question
 from spinf_serve.packs.recording import Header, Recording
 from spinf_serve.packs.sample import SampleRow
@@ -43,7 +43,7 @@ class Answers(Protocol):
 
 
 class Asked(Protocol):
-    """Whoever answers: an `Engine`, or a server through `spinf_serve.remote`."""
+    """Whoever answers: an `Engine`, or a server through `spinf_serve.evals.remote`."""
 
     def run(self, works: Sequence[Work]) -> Sequence[Answers]:
         """Answers to works in order. Raises `SpinfError`: the first refusal or fault."""
@@ -71,9 +71,7 @@ def new_recording(model: str, fingerprint: Identified, pack: Pack) -> Recording:
 
 def presented(pack: Pack, row: SampleRow) -> str:
     """A row's content as the model reads it: with its context, filled, around it."""
-    name = row.context or next(iter(pack.contexts))
-    before, after = filled(pack, pack.contexts[name], row.parameters)
-    return before + row.text + after
+    return wrapped(pack, row.text, row.context, row.parameters)
 
 
 def score_rows(
@@ -103,10 +101,10 @@ def score_rows(
     questions = pack.questions if floors else tuple(map(_without_floor, pack.questions))
     open_rows = []
     for row in rows:
-        wrapped = presented(pack, row)
-        missing = recording.missing(wrapped, questions)
+        content = presented(pack, row)
+        missing = recording.missing(content, questions)
         if missing:
-            open_rows.append((row, Work(wrapped, missing)))
+            open_rows.append((row, Work(content, missing)))
     pace = _Pace(len(open_rows), say)
     saved_at = time.monotonic()
     unsaved = False

@@ -1,4 +1,8 @@
-"""A running server as one who answers questions: the same door as an engine in this process."""
+"""A running server as one who answers questions: the same door as an engine in this process.
+
+Speaks /v1/score and asks for unrounded values by `scoring.precision`; a server that does not know
+that field answers rounded ones, and is said to. Knows no store.
+"""
 
 import json
 import re
@@ -10,16 +14,32 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from itertools import groupby
 from math import isfinite
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from spinf_serve import __version__
-from spinf_serve.engine.work import Work
 from spinf_serve.packs.answer import OptionAnswer, PromptAnswer, QuestionAnswer
-from spinf_serve.packs.errors import CODES, Fault, Refused, SpinfError, Unusable
+from spinf_serve.packs.errors import CODES, Busy, Fault, Refused, SpinfError, Unusable
 from spinf_serve.packs.question import Question
 
 _QUERIES = "scoring.queries."
+
+RETRY_SECONDS = 2
+"""When a busy server is asked again."""
+
+
+class Work(Protocol):
+    """One content and the questions about it, as `spinf_serve.engine.work.Work` has them."""
+
+    @property
+    def content(self) -> str:
+        """The text the questions are about."""
+        ...
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """At least one."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +66,24 @@ class Remote:
         token: bearer token, if it wants one.
         model: id of the model it serves.
         digests: of the model; None when the server does not tell this caller.
+        fingerprint: its short `system_fingerprint`; None when it has none.
+        full: whether it gives unrounded values and logprobs of floors.
     """
 
     url: str
     token: str | None
     model: str
     digests: Digests | None
+    fingerprint: str | None = None
+    full: bool = True
 
     def run(self, works: Sequence[Work]) -> list[Answered]:
         """Answers to works in order; those of neighbours with the same questions in one call.
 
         Raises:
-            Refused, Fault: what the server said, with a param relative to the work.
+            Refused, Fault: what the server said, with a param relative to the work; of another work
+                than the first, `inputs.N` is in front.
+            Busy: it has no room, or its model is not loaded.
             Unusable: it cannot be reached or answers something else.
         """
         found: list[Answered] = []
@@ -65,7 +91,7 @@ class Remote:
             contents = [work.content for work in group]
             if len({question.case_insensitive for question in questions}) > 1:
                 raise ValueError("a call has one case rule; the questions have two")
-            status, body = post(self.url, _body(contents, questions), self.token)
+            status, body = post(self.url, _body(contents, questions, self.full), self.token)
             if status != 200:
                 raise _error(self.url, status, body, questions)
             with _understood(self.url):
@@ -79,9 +105,13 @@ def open_remote(url: str, token: str | None) -> Remote:
 
     Raises `Unusable` when it cannot be reached or refuses.
     """
-    query = {"id": "0", "template": "1, 2,{?}", "options": [" 3", " 4"], "empty_floor": False}
-    probe = {"inputs": [{"id": "0", "messages": []}], "scoring": {"queries": [query]}}
+    query = {"id": "0", "template": "1, 2,{?}", "options": [" 3", " 4"], "empty_floor": True}
+    scoring: dict[str, Any] = {"queries": [query], "precision": "full"}
+    probe = {"inputs": [{"id": "0", "messages": []}], "scoring": scoring}
     status, body = post(url, json.dumps(probe).encode(), token)
+    if status == 400 and "precision" in _message(body):
+        del scoring["precision"]
+        status, body = post(url, json.dumps(probe).encode(), token)
     if status != 200:
         raise Unusable(f"{url} answered {status}: {_message(body)}")
     with _understood(url):
@@ -90,7 +120,16 @@ def open_remote(url: str, token: str | None) -> Remote:
         if told is not None:
             fingerprint = told["fingerprint"]
             digests = Digests(_text(fingerprint["model"]), _text(fingerprint["bits"]))
-        return Remote(url.rstrip("/"), token, _text(body["model"]), digests)
+        short = body.get("system_fingerprint")
+        option = body["results"][0]["queries"][0]["combinations"][0]["options"][0]
+        return Remote(
+            url.rstrip("/"),
+            token,
+            _text(body["model"]),
+            digests,
+            None if short is None else _text(short),
+            _optional(option.get("floor_logprob")) is not None,
+        )
 
 
 @contextmanager
@@ -160,7 +199,7 @@ def _rest(refusal: urllib.error.HTTPError) -> bytes:
         return b"null"
 
 
-def _body(contents: Sequence[str], questions: Sequence[Question]) -> bytes:
+def _body(contents: Sequence[str], questions: Sequence[Question], full: bool) -> bytes:
     """A request in which every filled template is a question of its own, told by its number."""
     queries = [
         {
@@ -177,11 +216,12 @@ def _body(contents: Sequence[str], questions: Sequence[Question]) -> bytes:
         {"id": str(number), "messages": [{"role": "user", "content": content}]}
         for number, content in enumerate(contents)
     ]
-    scoring = {
+    scoring: dict[str, Any] = {
         "queries": queries,
         "case_insensitive": questions[0].case_insensitive,
-        "precision": "full",
     }
+    if full:
+        scoring["precision"] = "full"
     return json.dumps({"inputs": inputs, "scoring": scoring}).encode()
 
 
@@ -193,13 +233,12 @@ def _answers(result: Any, questions: Sequence[Question]) -> tuple[QuestionAnswer
         for prompt in question.prompts:
             told = queries.pop()["combinations"][0]
             options = tuple(
-                # A server tells no logprob of a floor.
                 OptionAnswer(
                     _text(one["text"]),
                     _number(one["logprob"]),
                     _number(one["p"]),
                     _optional(one["floor_p"]),
-                    None,
+                    _optional(one.get("floor_logprob")),
                 )
                 for one in told["options"]
             )
@@ -216,13 +255,13 @@ def _error(
 ) -> SpinfError | Unusable:
     error = body.get("error") if isinstance(body, dict) else None
     code = error.get("code") if isinstance(error, dict) else None
-    if (
-        not isinstance(error, dict)
-        or status not in (400, 413, 500)
-        or not isinstance(code, str)
-        or code not in CODES
-    ):
-        return Unusable(f"{url} answered {status}: {_message(body)}")
+    said = f"{url} answered {status}: {_message(body)}"
+    if not isinstance(error, dict) or not isinstance(code, str) or code not in CODES:
+        return Unusable(said)
+    if status in (429, 503):
+        return Busy(code, said, RETRY_SECONDS)
+    if status not in (400, 413, 500):
+        return Unusable(said)
     if status == 500:
         return Fault(str(error.get("message")))
     param = str(error.get("param") or "")

@@ -63,7 +63,11 @@ _MIGRATIONS: Final = (
         adjudicated BOOLEAN NOT NULL        -- whether it settles what annotators disagree on
     );
     CREATE SEQUENCE content_id;
-    CREATE TABLE content (id BIGINT PRIMARY KEY DEFAULT nextval('content_id'), digest VARCHAR NOT NULL);
+    CREATE TABLE content (
+        id BIGINT PRIMARY KEY DEFAULT nextval('content_id'),
+        digest VARCHAR NOT NULL,            -- of the wrapped content, as the model reads it
+        text_digest VARCHAR                 -- the item's content_digest, by which it is deleted
+    );
     CREATE SEQUENCE prompt_id;
     CREATE TABLE prompt (
         id BIGINT PRIMARY KEY DEFAULT nextval('prompt_id'),
@@ -198,7 +202,11 @@ class Project:
     def _connect(self, until: float, write: bool) -> duckdb.DuckDBPyConnection:
         # Spilled rows of two readers must not meet in one folder.
         spill = f"{self.path}.{os.getpid()}.tmp"
-        settings = {"memory_limit": MEMORY, "temp_directory": spill, "threads": 2}
+        settings: dict[str, str | bool | int | float | list[str]] = {
+            "memory_limit": MEMORY,
+            "temp_directory": spill,
+            "threads": 2,
+        }
         while True:
             try:
                 return duckdb.connect(str(self.path), read_only=not write, config=settings)

@@ -1,0 +1,188 @@
+"""What was found on labelled rows: a target's scores and verdicts, and figures with their intervals.
+
+Values only. A target is a category of a pack, or `decision`. Knows no pack and no project file.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+DECISION = "decision"
+"""The target that is the pack's decision, beside its categories."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """One target on the rows that a model answered.
+
+    Attributes:
+        rows: their ids, unique, [N].
+        contents: digest of what each row held, [N]: a row with another content is another row.
+        groups: rows of one group count once where independence matters; None is a group of its
+            own, [N].
+        labels: whether it holds; None where that is not known, [N].
+        scores: 0 to 1, [N] float64; None for a decision that has no score.
+        flagged: the verdicts, [N]; None without a threshold.
+        threshold: flagged at this score and above; None likewise, and for a decision by category.
+    """
+
+    target: str
+    rows: tuple[str, ...]
+    contents: tuple[str, ...]
+    groups: tuple[str | None, ...]
+    labels: tuple[bool | None, ...]
+    scores: NDArray[np.float64] | None
+    flagged: tuple[bool, ...] | None
+    threshold: float | None = None
+
+    def __post_init__(self) -> None:
+        lengths = {
+            "contents": self.contents,
+            "groups": self.groups,
+            "labels": self.labels,
+            "scores": self.scores,
+            "flagged": self.flagged,
+        }
+        for name, values in lengths.items():
+            if values is not None and len(values) != len(self.rows):
+                raise ValueError(f"{len(self.rows)} rows but {len(values)} {name}")
+        if len(set(self.rows)) < len(self.rows):
+            raise ValueError(f"{self.target}: a row's id occurs twice")
+        if self.scores is not None and not np.isfinite(self.scores).all():
+            raise ValueError(f"{self.target}: a score is not a finite number")
+
+    def labelled(self) -> NDArray[np.int64]:
+        """Indexes of the rows whose label is known, in order."""
+        return np.array([i for i, label in enumerate(self.labels) if label is not None], dtype=int)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A figure with what stands behind it.
+
+    Attributes:
+        value: None where the rows do not tell.
+        low, high: its 95 % interval; None where there is none.
+        n: rows it is about.
+        k: rows that counted for it, where it is a share k of n.
+    """
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    k: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A target on part of the rows: those whose column `name` says `value`."""
+
+    name: str
+    value: str
+    rows: int
+    metrics: Mapping[str, Measured]
+    warning: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lifts:
+    """Answers of a target's questions beside the same on empty content, a point each.
+
+    Attributes:
+        floor_p, p: probability of the option that speaks for the target, [M] each.
+        holds: the row's label, [M] bool.
+        left_out: points that are not shown, to keep a report small.
+    """
+
+    floor_p: NDArray[np.float64]
+    p: NDArray[np.float64]
+    holds: NDArray[np.bool_]
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TargetReport:
+    """A target with its figures.
+
+    Attributes:
+        metrics: name -> figure, in the order of showing.
+        confusion: right and wrong verdicts as `tp`, `fp`, `fn`, `tn`; None without a threshold.
+        ece_noise: what the calibration error of a perfectly calibrated score would be here.
+    """
+
+    judged: Judged
+    metrics: Mapping[str, Measured]
+    confusion: Mapping[str, int] | None = None
+    ece_noise: float | None = None
+    slices: tuple[Slice, ...] = ()
+    lifts: Lifts | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A row that the model refused, with the error's code."""
+
+    row: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What an evaluation was made of.
+
+    Attributes:
+        pack, version, pack_digest: the pack and its file.
+        model, model_digest, bits: the model; digests are 64 hex digits.
+        rounded: whether scores come from a server that rounds them.
+        data, data_digest: the data set and the digest of its rows and labels.
+        split: None for all rows.
+        date: of the evaluation, ISO.
+    """
+
+    pack: str
+    version: str
+    pack_digest: str
+    model: str
+    model_digest: str
+    bits: str
+    rounded: bool
+    data: str
+    data_digest: str
+    split: str | None
+    date: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluation:
+    """A pack on a data set, measured.
+
+    Attributes:
+        rows: of the data set or split, the refused ones among them.
+        notes: what to know of it, a line each.
+    """
+
+    made: Made
+    rows: int
+    refused: tuple[Refusal, ...]
+    targets: tuple[TargetReport, ...]
+    notes: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def target(self, name: str) -> TargetReport | None:
+        """The report of a target; None when there is none of that name."""
+        return next((one for one in self.targets if one.judged.target == name), None)
+
+
+def units(groups: Sequence[str | None], indexes: Sequence[int]) -> list[list[int]]:
+    """The given rows by group, each without a group for itself; in order of first appearance."""
+    found: dict[tuple[str, str | int], list[int]] = {}
+    for index in indexes:
+        group = groups[index]
+        key = ("row", index) if group is None else ("group", group)
+        found.setdefault(key, []).append(index)
+    return list(found.values())

@@ -1,0 +1,1 @@
+"""How well scores and decisions agree with labels: pure functions on columns of numbers."""

@@ -111,13 +111,7 @@ def recorded(
         The answers, and the indexes of the contents that they are about, in order: those that have
         an answer to every question.
     """
-    digests = {
-        (question.id, index): prompt_digest(
-            prompt.text, question.options, question.case_insensitive, recording.prompt_style
-        )
-        for question in pack.questions
-        for index, prompt in enumerate(question.prompts)
-    }
+    digests = _digests(pack, recording.prompt_style)
     wanted = set(digests.values())
     rows: list[Mapping[str, Logprobs]] = []
     indexes: list[int] = []
@@ -139,6 +133,42 @@ def recorded(
         if digest in recording.floors
     }
     return Answers(len(rows), logprobs, floors), np.array(indexes, dtype=np.int64)
+
+
+def arranged(
+    pack: Pack,
+    logprobs: Mapping[str, Numbers],
+    floors: Mapping[str, Numbers],
+    prompt_style: str = "plain",
+) -> tuple[Answers, NDArray[np.int64]]:
+    """The answers to a pack's questions from arrays by prompt digest, as a score store gives them.
+
+    Args:
+        logprobs: prompt digest -> natural logs, [N, K]; NaN where a content has no answer.
+        floors: prompt digest -> [K].
+        prompt_style: how the model wants its text put; part of a prompt's digest.
+
+    Returns:
+        The answers, and the indexes of the contents that they are about, see `recorded`. Raises
+        KeyError when a digest is not there.
+    """
+    digests = _digests(pack, prompt_style)
+    columns = {place: logprobs[digest] for place, digest in digests.items()}
+    known = np.logical_and.reduce([~np.isnan(one).any(axis=1) for one in columns.values()])
+    indexes = np.flatnonzero(known)
+    on_empty = {place: floors[digest] for place, digest in digests.items() if digest in floors}
+    whole = Answers(len(known), columns, on_empty)
+    return (whole if len(indexes) == len(known) else taken(whole, indexes)), indexes
+
+
+def _digests(pack: Pack, prompt_style: str) -> dict[Place, str]:
+    return {
+        (question.id, index): prompt_digest(
+            prompt.text, question.options, question.case_insensitive, prompt_style
+        )
+        for question in pack.questions
+        for index, prompt in enumerate(question.prompts)
+    }
 
 
 def taken(answers: Answers, indexes: NDArray[np.int64]) -> Answers:

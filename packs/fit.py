@@ -74,6 +74,7 @@ def fit(
     model: str,
     *,
     normal: Sequence[bool] | None = None,
+    ridge: float = LAYER_RIDGE,
 ) -> Fitting:
     """Fit every constant of a pack on one model.
 
@@ -81,8 +82,8 @@ def fit(
     are those of its value with that `mu`. For each category `platt` is Platt's map of the macro
     (`logistic.platt`, slope never below 0) and the threshold the cut of highest Youden J
     (`cuts.best_cut`); quantiles are those of its scores over the normal rows, interpolated
-    linearly. The cut of the mode `max` and a linear micro layer, a logistic regression with a ridge
-    of `LAYER_RIDGE`, are fitted on "any deciding category holds" where the pack has the mode.
+    linearly. The cut of the mode `max` and a linear micro layer, a ridged logistic regression, are
+    fitted on "any deciding category holds" where the pack has the mode.
 
     Args:
         rows: the vectors of each row, at least two.
@@ -90,6 +91,7 @@ def fit(
         model: the name under which the constants are kept.
         normal: which rows are ordinary content; None takes those where every category is known not
             to hold.
+        ridge: hold on the micro layer's weights, see `logistic.logistic`; above 0.
 
     A category that every model's constants so far only report (`threshold: null`), or that a draft
     writes so, stays reported. A threshold that a draft gives as a number stays.
@@ -124,7 +126,7 @@ def fit(
         cut = _max_cut(deciding, scores, known, holds, notes)
         constants = replace(constants, max_threshold=cut)
     if "micro_layer" in pack.modes:
-        layer = _fit_layer(pack, constants, z, macros, known, holds, notes)
+        layer = _fit_layer(pack, constants, z, macros, known, holds, ridge, notes)
         constants = replace(constants, layer=layer)
     return Fitting(constants, tuple(notes))
 
@@ -283,6 +285,7 @@ def _fit_layer(
     macros: Sequence[Mapping[str, float]],
     known: NDArray[np.bool_],
     holds: NDArray[np.bool_],
+    ridge: float,
     notes: list[str],
 ) -> MicroLayer | None:
     where = "decision.micro_layer"
@@ -297,7 +300,7 @@ def _fit_layer(
         ]
     )
     targets = holds[known].astype(np.float64)
-    weights = tuple(map(_float32, logistic(x[known], targets, LAYER_RIDGE).tolist()))
+    weights = tuple(map(_float32, logistic(x[known], targets, ridge).tolist()))
     lock = lock_of(inlined(pack.body, constants), inputs)
     layer = MicroLayer(inputs, (*weights, 0.0), 0, lock, True)
     pairs = zip(macros, z, strict=True)

@@ -141,9 +141,13 @@ def _edited(text: str, name: str, constants: Constants, body: Mapping[str, Any])
 
 
 def _laid_out(block: Mapping[str, Any]) -> Block:
-    """One read, category, mode or band a line."""
-    lined = ("reads", "categories", "decision", "bands")
-    return Block({key: Block(part) if key in lined else part for key, part in block.items()})
+    """One read, category, mode, band, fact or promise of the proof a line."""
+    lined = ("reads", "categories", "decision", "bands", "proof")
+    laid = {key: Block(part) if key in lined else part for key, part in block.items()}
+    promises = laid.get("proof", {}).get("promises")
+    if isinstance(promises, dict):
+        laid["proof"]["promises"] = Block(promises)
+    return Block(laid)
 
 
 def _is_inline(file: Mapping[str, Any]) -> bool:

@@ -11,6 +11,7 @@ import pytest
 
 from spinf_serve.evals.scored import (
     Answers,
+    arranged,
     outcomes,
     question_values,
     recorded,
@@ -90,6 +91,35 @@ def test_contents_without_every_answer_are_left_out() -> None:
     }
     nothing, _ = recorded(pack, ["z"], recording)
     assert outcomes(pack, constants, score(pack, constants, nothing)) == []
+
+
+def test_arrays_of_a_store_are_the_recording_of_the_same_scores() -> None:
+    plain = golden()
+    pack, _ = made(plain)
+    rng = Random(4)
+    contents = ["a", "b", "c"]
+    recording = recording_of(pack, contents, [random_logprobs(plain, rng) for _ in contents])
+    answers, _ = recorded(pack, contents, recording)
+    digests = list(recording.scores[content_digest("a")])
+    columns = {
+        digest: np.array([recording.scores[content_digest(one)][digest] for one in contents])
+        for digest in digests
+    }
+    floor = np.array(columns[digests[0]][0])
+    same, indexes = arranged(pack, columns, {digests[0]: floor})
+    assert indexes.tolist() == [0, 1, 2]
+    assert {place: one.tolist() for place, one in same.logprobs.items()} == {
+        place: one.tolist() for place, one in answers.logprobs.items()
+    }
+    assert {place: one.tolist() for place, one in same.floors.items()} == {
+        (pack.questions[0].id, 0): floor.tolist()
+    }
+    columns[digests[1]][1] = np.nan
+    some, indexes = arranged(pack, columns, {})
+    assert indexes.tolist() == [0, 2] and some.count == 2
+    assert {place: one.tolist() for place, one in some.logprobs.items()} == {
+        place: one[[0, 2]].tolist() for place, one in answers.logprobs.items()
+    }
 
 
 def test_lift_and_logit_lift_of_a_question() -> None:

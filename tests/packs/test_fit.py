@@ -11,7 +11,7 @@ import pytest
 from spinf_serve.packs.cuts import best_cut
 from spinf_serve.packs.decision import DecisionCall
 from spinf_serve.packs.evaluate import evaluate
-from spinf_serve.packs.fit import LEAST_SD, LEVELS, Fitting, fit, rounded
+from spinf_serve.packs.fit import LAYER_RIDGE, LEAST_SD, LEVELS, Fitting, fit, rounded
 from spinf_serve.packs.layer import encode_weights
 from spinf_serve.packs.logistic import platt
 from spinf_serve.packs.metrics import auc
@@ -153,6 +153,19 @@ def test_the_layers_lock_is_that_of_the_exported_file():
     assert constants.layer.lock == lock_of(inlined(pack.body, constants), constants.layer.inputs)
     assert known == constants
     assert again.reads == pack.reads
+
+
+def test_a_larger_ridge_holds_the_layers_weights_down():
+    pack = draft()
+    rows, labels = rows_of(120)
+    sizes = []
+    for ridge in (1e-3, 1e-2, 1.0):
+        layer = fit(pack, rows, labels, "m", ridge=ridge).constants.layer
+        assert layer is not None and layer.holds
+        sizes.append(sum(weight**2 for weight in layer.weights[: len(layer.inputs)]))
+    assert sizes == sorted(sizes, reverse=True) and sizes[0] > 4 * sizes[2]
+    default = fit(pack, rows, labels, "m").constants
+    assert default == fit(pack, rows, labels, "m", ridge=LAYER_RIDGE).constants
 
 
 def test_modes_that_the_pack_lacks_are_not_fitted():

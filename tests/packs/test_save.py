@@ -191,13 +191,30 @@ def test_constants_of_an_earlier_wording_are_replaced(path: Path) -> None:
     assert "gone" not in path.read_text()
 
 
-PROOF = {"model": "a" * 64, "constants": "b" * 64, "rows": 120, "note": "held out: yes"}
+PROMISE = {
+    "target": "precision",
+    "value": 0.9,
+    "rows": 46,
+    "base_rate": None,
+    "interval": [0.8, 1.0],
+}
+PROOF = {
+    "model": "a" * 64,
+    "constants": "b" * 64,
+    "rows": 120,
+    "note": "held out: yes",
+    "promises": {"positive": PROMISE},
+}
 
 
 def test_a_proof_is_written_kept_and_dropped_with_its_numbers(path: Path) -> None:
     text = saved(path, DRAFT, ONE, proof=PROOF)
-    line = f"        proof: {{model: {'a' * 64}, constants: {'b' * 64}, rows: 120, "
-    assert text == DRAFT + BLOCK + line + 'note: "held out: yes"}\n'
+    assert text == DRAFT + BLOCK + (
+        f"        proof:\n            model: {'a' * 64}\n            constants: {'b' * 64}\n"
+        '            rows: 120\n            note: "held out: yes"\n            promises:\n'
+        "                positive: {target: precision, value: 0.9, rows: 46, base_rate: null, "
+        "interval: [0.8, 1.0]}\n"
+    )
     assert load_pack(path).fitted[MODEL].proof == PROOF
     save_constants(path, ONE)
     assert path.read_text() == text

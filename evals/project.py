@@ -159,6 +159,31 @@ class Project:
             with self._turn(until), self._connected(until, write=True):
                 pass  # Opening for writing brings the tables up to date.
 
+    def rewrite(self) -> None:
+        """Copy everything into a new file that takes this one's place.
+
+        What was deleted stays readable in a DuckDB file's blocks until then. Raises `Unusable`.
+        """
+        until = time.monotonic() + self.wait_seconds
+        path = self.path.resolve()
+        beside = path.with_name(f".{secrets.token_hex(8)}.part")
+        with self._turn(until):
+            connection = self._connect(until, write=True)
+            try:
+                connection.execute("ATTACH " + _quoted(str(beside), "'") + " AS fresh")
+                found = connection.execute("SELECT current_database()").fetchall()
+                name = _quoted(found[0][0], '"')
+                connection.execute(f"COPY FROM DATABASE {name} TO fresh")
+                connection.execute("DETACH fresh")
+                beside.rename(path)
+            except (OSError, duckdb.IOException) as error:
+                raise Unusable(
+                    f"project {shown(self.path)} cannot be written anew: {error}"
+                ) from None
+            finally:
+                connection.close()
+                beside.unlink(missing_ok=True)
+
     @contextmanager
     def _connected(self, until: float, *, write: bool) -> Iterator[duckdb.DuckDBPyConnection]:
         connection = self._connect(until, write)
@@ -274,6 +299,10 @@ def _migrate(connection: duckdb.DuckDBPyConnection, version: int) -> None:
     connection.execute("CREATE TABLE IF NOT EXISTS spinf_project (version INTEGER NOT NULL)")
     connection.execute("DELETE FROM spinf_project")
     connection.execute("INSERT INTO spinf_project VALUES (?)", [len(_MIGRATIONS)])
+
+
+def _quoted(value: str, mark: str) -> str:
+    return mark + value.replace(mark, 2 * mark) + mark
 
 
 def _busy(project: Project, who: str) -> Unusable:

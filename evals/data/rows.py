@@ -1,0 +1,313 @@
+"""Rows of a dataset handed out, deleted everywhere, and exported with or without their text.
+
+Reading goes by batches with a connection each, so that whoever handles rows may write meanwhile.
+"""
+
+import json
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+import duckdb
+
+from spinf_serve.evals.data.labels import NO, RESOLVED, UNSURE, YES, Drawn, check_dataset
+from spinf_serve.evals.project import Project
+from spinf_serve.packs.errors import Unusable
+from spinf_serve.packs.files import shown
+from spinf_serve.packs.sample import SampleRow
+
+UNDETERMINED: Final = "und"
+"""The tag of a language that nobody named."""
+
+_FORMATS: Final[Mapping[str, str]] = {
+    ".csv": "FORMAT csv, HEADER",
+    ".jsonl": "FORMAT json",
+    ".parquet": "FORMAT parquet",
+}
+_FETCHED: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One content and what is known of it.
+
+    Attributes:
+        id: unique in its dataset.
+        text: the content.
+        context: which of a pack's contexts presents it; None for the first.
+        parameters: what fills the context.
+        slices: name -> value, of what reports are broken down by.
+        group: rows of one group are in one split; None for alone.
+        split: its part of the dataset; None before splitting.
+        drawn: `random`, `queue` or `import`.
+        weight: inverse of the probability with which the row was drawn; None when not known.
+        labels: target -> whether it holds; unsure, missing or disputed targets are absent.
+        classes: target -> class, for targets that are not yes or no.
+    """
+
+    id: str
+    text: str
+    context: str | None
+    parameters: Mapping[str, str]
+    slices: Mapping[str, str]
+    group: str | None
+    split: str | None
+    drawn: Drawn
+    weight: float | None
+    labels: Mapping[str, bool]
+    classes: Mapping[str, str] = field(default_factory=dict)
+
+
+def rows(
+    project: Project, dataset: str, *, split: str | None = None, batch: int = _FETCHED
+) -> Iterator[Row]:
+    """The rows of a dataset, or of one split of it, in the order of import.
+
+    Each batch is read at once; what others write between two batches shows in the later one.
+    Raises `Unusable` when there is no such dataset.
+    """
+    after = 0
+    while True:
+        with project.open(write=False) as connection:
+            if not after:
+                check_dataset(connection, dataset)
+            last = _last(connection, dataset)
+            found = _items(connection, dataset, split, after, after + batch) if last > after else []
+            labels = _labels(connection, dataset, after, after + batch) if found else {}
+        for item in found:
+            yield _row(item, labels)
+        after += batch
+        if after >= last:
+            return
+
+
+def sample_rows(rows: Iterable[Row], categories: Sequence[str] | None = None) -> list[SampleRow]:
+    """Rows as `packs.fit` takes them.
+
+    Args:
+        rows: each of split `fit` or `test`; slice `language` tells the language, if any.
+        categories: what every row then has a label for, None when not known; else what it has.
+
+    Raises `Unusable` for a row of another split.
+    """
+    made = []
+    for number, row in enumerate(rows, 1):
+        if row.split not in ("fit", "test"):
+            raise Unusable(
+                f"row {row.id!r} is in split {row.split!r}, and a sample's rows are in fit or test;"
+                " split the dataset, or leave the row out"
+            )
+        labels: dict[str, bool | None] = dict(row.labels)
+        if categories is not None:
+            labels = {category: row.labels.get(category) for category in categories}
+        made.append(
+            SampleRow(
+                row.id,
+                cast(Literal["fit", "test"], row.split),
+                row.slices.get("language", UNDETERMINED),
+                labels,
+                row.text,
+                row.context,
+                row.parameters,
+                number,
+            )
+        )
+    return made
+
+
+def data_digest(project: Project, dataset: str, split: str | None = None) -> str:
+    """SHA-256 over rows by id: texts, how they are presented and drawn, groups, splits, labels.
+
+    The order of import and slices do not count. Raises `Unusable` when there is no such dataset.
+    """
+    with project.open(write=False) as connection:
+        check_dataset(connection, dataset)
+        return digest_of(connection, dataset, split)
+
+
+def digest_of(connection: duckdb.DuckDBPyConnection, dataset: str, split: str | None = None) -> str:
+    """As `data_digest`, on a connection that is open."""
+    found = connection.execute(
+        f"""
+        WITH said AS (
+            SELECT row_id, list([target, coalesce(value, '')] ORDER BY target) AS labels
+            FROM ({RESOLVED}) WHERE dataset = $dataset GROUP BY row_id
+        )
+        SELECT sha256(CAST(to_json([
+            row_id, content_digest, context, CAST(parameters AS VARCHAR), grp, split, drawn,
+            CAST(weight AS VARCHAR), CAST(to_json(labels) AS VARCHAR)
+        ]) AS VARCHAR))
+        FROM item LEFT JOIN said USING (row_id)
+        WHERE dataset = $dataset AND ($split IS NULL OR split = $split)
+        ORDER BY row_id
+        """,
+        {"dataset": dataset, "split": split},
+    )
+    whole = sha256()
+    while part := found.fetchmany(_FETCHED):
+        whole.update("".join(digest for (digest,) in part).encode())
+    return whole.hexdigest()
+
+
+def delete_rows(project: Project, dataset: str, row_ids: Sequence[str]) -> int:
+    """Delete rows with their labels, and every score of a content that no other row has.
+
+    The file is then written anew, since DuckDB leaves what was deleted in its blocks. Returns how
+    many rows there were. Raises `Unusable` when a row is not there, and deletes nothing.
+    """
+    with project.open(write=True) as connection:
+        check_dataset(connection, dataset)
+        connection.execute("CREATE TEMP TABLE gone AS SELECT unnest(?) AS row_id", [list(row_ids)])
+        absent = connection.execute(
+            "SELECT row_id FROM gone WHERE row_id NOT IN (SELECT row_id FROM item WHERE dataset = ?)",
+            [dataset],
+        ).fetchone()
+        if absent is not None:
+            raise Unusable(f"there is no row {absent[0]!r} in {dataset!r}; nothing was deleted")
+        connection.execute(
+            """
+            CREATE TEMP TABLE gone_content AS SELECT content.id FROM content
+            WHERE text_digest IN (
+                SELECT content_digest FROM item WHERE dataset = $dataset AND row_id IN (FROM gone)
+            ) AND text_digest NOT IN (
+                SELECT content_digest FROM item
+                WHERE NOT (dataset = $dataset AND row_id IN (FROM gone))
+            )
+            """,
+            {"dataset": dataset},
+        )
+        for table in ("score", "refusal"):
+            connection.execute(f"DELETE FROM {table} WHERE content IN (FROM gone_content)")
+        connection.execute("DELETE FROM content WHERE id IN (FROM gone_content)")
+        for table in ("label", "item"):
+            connection.execute(
+                f"DELETE FROM {table} WHERE dataset = ? AND row_id IN (FROM gone)", [dataset]
+            )
+        connection.execute(
+            "UPDATE dataset SET digest = ? WHERE name = ?",
+            [digest_of(connection, dataset), dataset],
+        )
+        for table in ("gone", "gone_content"):
+            connection.execute(f"DROP TABLE {table}")
+    project.rewrite()
+    return len(set(row_ids))
+
+
+def export_rows(project: Project, dataset: str, path: Path, *, text: bool) -> int:
+    """Write a dataset to a CSV, JSONL or Parquet file by its name's end; returns its rows.
+
+    Columns: id, content_digest, text if wanted, context, parameters, group, split, drawn, weight,
+    `slice.<name>`, and `label.<target>` with what holds (blank: nothing known or disputed).
+
+    Raises `Unusable`: another ending, or the file cannot be written.
+    """
+    form = _FORMATS.get(path.suffix.lower())
+    if form is None:
+        raise Unusable(f"{shown(path)}: a file to export to ends in {', '.join(_FORMATS)}")
+    beside = path.with_name(f".{secrets.token_hex(8)}.part")
+    with project.open(write=False) as connection:
+        check_dataset(connection, dataset)
+        slices, targets = (
+            [name for (name,) in connection.execute(query, [dataset]).fetchall()]
+            for query in (
+                "SELECT DISTINCT unnest(map_keys(slices)) AS n FROM item WHERE dataset = ? ORDER BY n",
+                "SELECT DISTINCT target FROM label WHERE dataset = ? ORDER BY target",
+            )
+        )
+        columns = [
+            "row_id AS id",
+            "content_digest",
+            *(["text"] if text else []),
+            "context",
+            "CAST(parameters AS VARCHAR) AS parameters",
+            'grp AS "group"',
+            "split",
+            "drawn",
+            "weight",
+            *(f"slices[{_text(name)}] AS {_name(f'slice.{name}')}" for name in slices),
+            *(f"said[{_text(name)}] AS {_name(f'label.{name}')}" for name in targets),
+        ]
+        try:
+            count = connection.execute(
+                f"""
+                COPY (
+                    WITH said AS (
+                        SELECT row_id, map(list(target), list(value)) AS said
+                        FROM ({RESOLVED}) WHERE dataset = {_text(dataset)} GROUP BY row_id
+                    )
+                    SELECT {", ".join(columns)} FROM item LEFT JOIN said USING (row_id)
+                    WHERE dataset = {_text(dataset)} ORDER BY number
+                ) TO {_text(str(beside))} ({form})
+                """
+            ).fetchone()
+            beside.replace(path)
+        except (OSError, duckdb.IOException) as error:
+            raise Unusable(f"{shown(path)} cannot be written: {error}") from None
+        finally:
+            beside.unlink(missing_ok=True)
+    return 0 if count is None else int(count[0])
+
+
+def _last(connection: duckdb.DuckDBPyConnection, dataset: str) -> int:
+    found = connection.execute(
+        "SELECT coalesce(max(number), 0) FROM item WHERE dataset = ?", [dataset]
+    ).fetchone()
+    return 0 if found is None else int(found[0])
+
+
+def _items(
+    connection: duckdb.DuckDBPyConnection, dataset: str, split: str | None, after: int, until: int
+) -> list[tuple[Any, ...]]:
+    return connection.execute(
+        "SELECT row_id, text, context, parameters, slices, grp, split, drawn, weight FROM item"
+        " WHERE dataset = $dataset AND number > $after AND number <= $until"
+        " AND ($split IS NULL OR split = $split) ORDER BY number",
+        {"dataset": dataset, "split": split, "after": after, "until": until},
+    ).fetchall()
+
+
+def _labels(
+    connection: duckdb.DuckDBPyConnection, dataset: str, after: int, until: int
+) -> dict[str, list[tuple[str, str]]]:
+    # The join comes first, so that labels of other rows are never grouped.
+    here = RESOLVED.replace(
+        "FROM label",
+        "FROM label SEMI JOIN (SELECT dataset, row_id FROM item WHERE dataset = $dataset"
+        " AND number > $after AND number <= $until) USING (dataset, row_id)",
+    )
+    labels: dict[str, list[tuple[str, str]]] = {}
+    for row_id, target, value in connection.execute(
+        f"SELECT row_id, target, value FROM ({here}) WHERE value IS NOT NULL ORDER BY target",
+        {"dataset": dataset, "after": after, "until": until},
+    ).fetchall():
+        labels.setdefault(row_id, []).append((target, value))
+    return labels
+
+
+def _row(item: tuple[Any, ...], labels: Mapping[str, list[tuple[str, str]]]) -> Row:
+    id, text, context, parameters, slices, group, split, drawn, weight = item
+    said = labels.get(id, [])
+    return Row(
+        id,
+        text,
+        context,
+        json.loads(parameters),
+        slices,
+        group,
+        split,
+        drawn,
+        weight,
+        {target: value == YES for target, value in said if value in (YES, NO)},
+        {target: value for target, value in said if value not in (YES, NO, UNSURE)},
+    )
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _name(value: str) -> str:
+    return '"' + value.replace('"', '""') + '"'

@@ -31,7 +31,8 @@ def scale_of(magnitude: torch.Tensor, largest_code: float) -> torch.Tensor:
     """
     if not bool(torch.isfinite(magnitude).all()):
         raise ValueError("holds values that are not finite")
-    return (magnitude / largest_code).clamp_min_(SMALLEST_SCALE)
+    # By a tensor: a card divides by a plain number as it multiplies by its rounded inverse.
+    return (magnitude / torch.full_like(magnitude, largest_code)).clamp_min_(SMALLEST_SCALE)
 
 
 def quantize(

@@ -1,0 +1,162 @@
+"""A verdict as one HTML page with its charts: no server, no script, nothing from elsewhere."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+import numpy as np
+
+from spinf_serve.evals.compare import Comparison
+from spinf_serve.evals.gate import Verdict
+from spinf_serve.evals.judged import Evaluation, TargetReport
+from spinf_serve.evals.metrics.areas import pr_curve, roc_curve
+from spinf_serve.evals.metrics.probability import reliability
+from spinf_serve.evals.reports.charts import (
+    curve_chart,
+    histogram_chart,
+    lift_chart,
+    reliability_chart,
+)
+from spinf_serve.evals.reports.told import facts, figure, listed, pairing_lines
+
+_STYLE = """
+:root{color-scheme:light dark;--ink:#1a1a1a;--page:#fff;--faint:#ddd;--yes:#b3401f;--no:#2b6ca3;
+--unknown:#999;--band:#bbb;--pass:#21702f;--regression:#a8201a;--other:#8a5a00}
+@media(prefers-color-scheme:dark){:root{--ink:#eee;--page:#161616;--faint:#3a3a3a;--yes:#f2946f;
+--no:#7db8ea;--unknown:#888;--band:#666;--pass:#6fcf7f;--regression:#ff8a80;--other:#e6b655}}
+body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:1120px;
+margin:2em auto;padding:0 1em}
+h1{font-size:1.4em}h2{font-size:1.2em;margin-top:2em}
+table{border-collapse:collapse;display:block;overflow-x:auto}
+td,th{border:1px solid var(--faint);padding:.25em .6em;text-align:left;vertical-align:top}
+.pass{color:var(--pass)}.regression{color:var(--regression)}.other{color:var(--other)}
+.charts{display:flex;flex-wrap:wrap;gap:1em}figure{margin:0;width:340px}
+figcaption{font-weight:600}svg text{fill:var(--ink);font-size:11px}
+.grid{stroke:var(--faint)}.guide{stroke:var(--unknown);stroke-dasharray:4 3}
+.band{stroke:var(--band);stroke-width:9}.whisker{stroke:var(--no);stroke-width:1.5}
+.cut{stroke:var(--regression);stroke-width:1.5}.curve{fill:none;stroke:var(--no);stroke-width:2}
+.dot,.no{fill:var(--no)}.yes{fill:var(--yes)}.unknown{fill:var(--unknown)}
+circle.yes,circle.no{fill-opacity:.55}
+"""
+
+
+def html(evaluation: Evaluation, verdict: Verdict, comparisons: Sequence[Comparison] = ()) -> str:
+    """The page; every text of others is escaped."""
+    made = evaluation.made
+    refused = [one.row for one in evaluation.refused]
+    parts = [
+        f'<h1 class="{_kind(verdict.word)}">{_text(verdict.sentence)}</h1>',
+        _list(f"{title}: {text}" for title, text in facts(evaluation)),
+    ]
+    if verdict.outcomes:
+        rows = [(one.word, one.target, one.rule, one.saw) for one in verdict.outcomes]
+        parts += ["<h2>Rules</h2>", _table(("verdict", "target", "rule", "seen"), rows)]
+    if evaluation.notes:
+        parts += ["<h2>To know</h2>", _list(evaluation.notes)]
+    if comparisons:
+        parts += ["<h2>Against the baseline</h2>", _list(pairing_lines(comparisons[0], refused))]
+        parts += [_flips(one) for one in comparisons]
+    parts += [_target(one) for one in evaluation.targets]
+    if refused:
+        told = [f"{one.row} ({one.code})" for one in evaluation.refused]
+        parts += ["<h2>Refused rows</h2>", _list(listed(told))]
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        f"<title>{_text(f'{made.pack} {made.version}: {verdict.word}')}</title>"
+        f"<style>{_STYLE}</style></head>\n<body>\n" + "\n".join(parts) + "\n</body></html>\n"
+    )
+
+
+def _target(target: TargetReport) -> str:
+    judged = target.judged
+    parts = [f"<h2>{_text(judged.target)}</h2>"]
+    parts.append(_table(("figure", "value (95 % interval)"), _figures(target)))
+    if target.confusion is not None:
+        counts = {name: str(count) for name, count in target.confusion.items()}
+        parts.append(
+            _table(
+                ("", "flagged", "not flagged"),
+                [("holds", counts["tp"], counts["fn"]), ("does not", counts["fp"], counts["tn"])],
+            )
+        )
+    parts.append(f'<div class="charts">{"".join(_charts(target))}</div>')
+    if target.slices:
+        names = list(dict.fromkeys(name for one in target.slices for name in one.metrics))
+        rows = [
+            (
+                f"{one.name} = {one.value}",
+                str(one.rows),
+                *(figure(one.metrics.get(name)) for name in names),
+                one.warning or "",
+            )
+            for one in target.slices
+        ]
+        parts.append(_table(("slice", "rows", *names, "careful"), rows))
+    if target.notes:
+        parts.append(_list(target.notes))
+    return "\n".join(parts)
+
+
+def _figures(target: TargetReport) -> list[tuple[str, str]]:
+    rows = [(name, figure(measured)) for name, measured in target.metrics.items()]
+    if target.ece_noise is not None:
+        rows.append(("ece of perfect scores here", f"{target.ece_noise:.3f}"))
+    return rows
+
+
+def _charts(target: TargetReport) -> list[str]:
+    judged = target.judged
+    if judged.scores is None:
+        return []
+    charts = [histogram_chart(judged.scores, judged.labels, judged.threshold)]
+    known = judged.labelled()
+    if not len(known):
+        return charts
+    scores = judged.scores[known]
+    holds = np.array([judged.labels[index] for index in known], dtype=bool)
+    charts.append(reliability_chart(reliability(scores, holds)))
+    if holds.any() and not holds.all():
+        roc, pr = roc_curve(scores, holds), pr_curve(scores, holds)
+        area = f"area {figure(target.metrics.get('roc_area'))}"
+        charts.append(curve_chart("ROC", "false positives", "recall", roc.x, roc.y, area))
+        area = f"area {figure(target.metrics.get('pr_area'))}"
+        charts.append(curve_chart("Precision and recall", "recall", "precision", pr.x, pr.y, area))
+    if target.lifts is not None and len(target.lifts.p):
+        charts.append(lift_chart(target.lifts))
+    return charts
+
+
+def _flips(one: Comparison) -> str:
+    if one.flips is None or not one.flips.fixes + one.flips.breaks:
+        return ""
+    fixes, breaks = one.flips.fixes, one.flips.breaks
+    title = f"{one.target}: {len(fixes)} fixed, {len(breaks)} broken"
+    told = [*(f"broken: {row}" for row in breaks), *(f"fixed: {row}" for row in fixes)]
+    return f"<details><summary>{_text(title)}</summary>{_list(listed(told))}</details>"
+
+
+def _kind(word: str) -> str:
+    return word if word in ("pass", "regression") else "other"
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    head = "".join(f"<th>{_text(cell)}</th>" for cell in header)
+    body = "".join(f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def _list(lines: Iterable[str]) -> str:
+    return f"<ul>{''.join(f'<li>{_text(line)}</li>' for line in lines)}</ul>"
+
+
+def _text(text: str) -> str:
+    """Escaped; a control character, or half a pair, is shown as the replacement character."""
+    shown = "".join(
+        "\ufffd" if (ord(one) < 0x20 and one not in "\t\n") or _unfit(ord(one)) else one
+        for one in text
+    )
+    return escape(shown)
+
+
+def _unfit(code: int) -> bool:
+    return 0x7F <= code <= 0x9F or 0xD800 <= code <= 0xDFFF or code & 0xFFFE == 0xFFFE

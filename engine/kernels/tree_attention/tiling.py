@@ -76,7 +76,7 @@ _TILINGS: dict[Capability, _Entries] = {
         (64, Tiling(128, 64, 32, warps=4, stages=3, path_stages=2, descriptors=True)),
         (128, Tiling(128, 64, 32, warps=8, stages=3, path_stages=2, descriptors=True)),
         (256, Tiling(64, 32, 32, warps=4, stages=2, path_stages=2, descriptors=True)),
-        (512, Tiling(64, 64, 16, 8, 1, path_stages=1, one_loop=True, descriptors=True)),
+        (512, Tiling(64, 64, 16, 8, 1, path_stages=2, one_loop=True, descriptors=True)),
     ),
     (12, 0): _SMALL_MEMORY,
 }

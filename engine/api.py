@@ -39,6 +39,7 @@ __all__ = [
     "OutOfDeviceMemory",
     "Started",
     "Stats",
+    "Work",
     "open_engine",
 ]
 

@@ -95,9 +95,19 @@ class Remote:
             if status != 200:
                 raise _error(self.url, status, body, questions)
             with _understood(self.url):
+                self._check(body)
                 results = zip(contents, body["results"], strict=True)
                 found += [Answered(_answers(one, questions)) for _, one in results]
         return found
+
+    def _check(self, body: Any) -> None:
+        """Raises `Unusable` when another model answers than at first."""
+        now = body.get("system_fingerprint")
+        if self.fingerprint is not None and now != self.fingerprint:
+            raise Unusable(
+                f"{self.url} now has the fingerprint {now!s:.40} and had {self.fingerprint}: its model"
+                " or machine was changed; start again, and scores of the two stay apart"
+            )
 
 
 def open_remote(url: str, token: str | None) -> Remote:

@@ -1,0 +1,430 @@
+"""A run: a pack's questions asked of a dataset, as far as the store does not hold the answers.
+
+What was answered is kept every few seconds in one transaction, so that whatever ends a run, the next
+one goes on from there. Rows that are refused are kept with their code; what failed is asked again
+next time. Judges nothing.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+
+from spinf_serve.evals.project import Project
+from spinf_serve.evals.score_tables import Findings, Known, keep, known
+from spinf_serve.evals.scorer import Scorer, Work, cautions
+from spinf_serve.evals.store import Item, count_rows, items, prompts
+from spinf_serve.packs.answer import QuestionAnswer
+from spinf_serve.packs.digests import content_digest
+from spinf_serve.packs.errors import Fault, Refused, Unusable
+from spinf_serve.packs.pack import Pack
+from spinf_serve.packs.question import Question
+from spinf_serve.packs.recording import Logprobs
+
+Say = Callable[[str], None]
+
+SAVE_SECONDS = 3.0
+"""How often what was answered is kept."""
+
+BATCH_ROWS = 256
+"""Most contents that are asked together."""
+
+BATCH_SECONDS = 2.0
+"""How long a batch may take before the next one is smaller: no more is lost when a run is killed."""
+
+SAY_SECONDS = 5.0
+QUIET_SECONDS = 2.0
+"""Nothing is told of what takes less."""
+
+MOST_FAULTS = 32
+"""Faults in a row without an answer after which a run ends: it is the engine, and not the row."""
+
+SHOWN_ROWS = 5
+"""Rows that are named of those a pack cannot present."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """What a run did. Answers are filled templates on contents.
+
+    Attributes:
+        rows: of the dataset or split.
+        asked: answers that were asked for and given.
+        reused: answers that were kept before, or that an equal row had.
+        floors: prompts that were asked on empty content.
+        refused: error code -> rows with a refusal, of this run or an earlier one; they belong into
+            every denominator.
+        failed: rows without an answer through no fault of theirs; the next run asks them again.
+        seconds: that it took.
+    """
+
+    rows: int
+    asked: int
+    reused: int
+    floors: int
+    refused: Mapping[str, int]
+    failed: int
+    seconds: float
+
+    def __str__(self) -> str:
+        refused = sum(self.refused.values())
+        codes = ", ".join(f"{code} {count:,}" for code, count in self.refused.items())
+        tail = f", {self.failed:,} failed and are asked again next time" if self.failed else ""
+        return (
+            f"{self.rows:,} rows: {self.asked:,} answers asked, {self.reused:,} reused,"
+            f" {refused:,} rows refused{f' ({codes})' if codes else ''}{tail};"
+            f" {self.seconds:.1f} s"
+        )
+
+
+def run(
+    project: Project,
+    dataset: str,
+    pack: Pack,
+    scorer: Scorer,
+    say: Say,
+    *,
+    split: str | None = None,
+) -> RunReport:
+    """Ask what is missing of a pack's questions about a dataset.
+
+    Args:
+        say: gets a line now and then: rate, time left, what was reused.
+        split: of these rows only; None asks of all.
+
+    Floors are asked for once a prompt, unless the scorer rounds, also for packs that want none in
+    their answers: lifts are measured against them.
+
+    Raises:
+        Unusable: there is no such dataset, the model refuses a question as such, or nobody answers.
+        Fault: the model fails on everything.
+    """
+    for line in cautions(scorer.identity):
+        say(line)
+    return _Run(project, dataset, pack, scorer, say, split).report()
+
+
+class _Run:
+    """One run: counts, and what is not kept yet."""
+
+    def __init__(
+        self,
+        project: Project,
+        dataset: str,
+        pack: Pack,
+        scorer: Scorer,
+        say: Say,
+        split: str | None,
+    ) -> None:
+        self._project = project
+        self._dataset = dataset
+        self._pack = pack
+        self._scorer = scorer
+        self._identity = scorer.identity
+        self._split = split
+        self._prompts = prompts(pack.questions)
+        self._lengths = {
+            digest: len(pack.questions[number].options)
+            for digest, (number, _) in self._prompts.items()
+        }
+        self._sets: dict[tuple[tuple[str, ...], bool], tuple[Question, ...]] = {}
+        self._no_floor: set[str] = set()
+        self._found = Findings()
+        self._saved_at = time.monotonic()
+        self._refused: Counter[str] = Counter()
+        self._asked = self._reused = self._floors = self._failed = 0
+        self._faults = self._unpresented = 0
+        self._pace = _Pace(say)
+        self._say = say
+
+    def report(self) -> RunReport:
+        """Does it all."""
+        begun = time.monotonic()
+        with self._project.open(write=False) as connection:
+            total = count_rows(connection, self._dataset, self._split)
+            held = known(connection, self._identity, (), self._prompts)
+        if not self._identity.rounded:
+            self._no_floor = set(self._prompts) - held.floors
+        after = seen = 0
+        try:
+            while seen < total:
+                with self._project.open(write=False) as connection:
+                    rows = items(
+                        connection, self._dataset, self._pack, split=self._split, after=after
+                    )
+                    window = _window(rows)
+                    held = known(connection, self._identity, window.contents, self._prompts)
+                if not rows:
+                    # Rows were deleted meanwhile.
+                    break
+                after = rows[-1].number
+                seen += len(rows)
+                self._work_off(window, held, seen / total)
+                # Before the next look at the store, which may hold equal rows by then.
+                self._save()
+        finally:
+            self._save()
+        seconds = time.monotonic() - begun
+        counts = self._asked, self._reused, self._floors
+        return RunReport(seen, *counts, dict(self._refused), self._failed, seconds)
+
+    def _work_off(self, window: "_Window", held: Known, share: float) -> None:
+        """Asks what is missing of some rows; `share` is that of the dataset up to their end."""
+        self._note_unpresented(window)
+        missing = {
+            digest: tuple(
+                prompt for prompt in self._prompts if prompt not in held.prompts.get(digest, ())
+            )
+            for digest in window.contents
+            if len(held.prompts.get(digest, ())) < len(self._prompts)
+        }
+        kept_before = {
+            digest: count * len(self._prompts) - len(missing.get(digest, ()))
+            for digest, count in window.counts.items()
+            if digest not in held.refused
+        }
+        self._reused += sum(kept_before.values())
+        lost: dict[str, str | None] = dict(held.refused)
+        todo = dict(missing)
+        self._pace.expect(len(todo), share)
+        for digest in [*missing, *(one for one in window.contents if one not in missing)]:
+            if not self._no_floor:
+                break
+            if digest not in held.refused:
+                lost |= self._ask([digest], window, todo.pop(digest, ()), floors=True)
+                self._pace.done(int(digest in missing), self._told())
+        groups: dict[tuple[str, ...], list[str]] = {}
+        for digest, absent in todo.items():
+            groups.setdefault(absent, []).append(digest)
+        for absent, digests in groups.items():
+            at = 0
+            while at < len(digests):
+                batch = digests[at : at + self._pace.batch]
+                at += len(batch)
+                lost |= self._ask(batch, window, absent)
+                self._pace.done(len(batch), self._told())
+                if time.monotonic() - self._saved_at > SAVE_SECONDS:
+                    self._save()
+        for digest, code in lost.items():
+            self._reused -= kept_before.get(digest, 0)
+            if code is None:
+                self._failed += window.counts[digest]
+            else:
+                self._refused[code] += window.counts[digest]
+
+    def _ask(
+        self,
+        digests: Sequence[str],
+        window: "_Window",
+        absent: tuple[str, ...],
+        *,
+        floors: bool = False,
+    ) -> dict[str, str | None]:
+        """Asks the same prompts of some contents.
+
+        Returns the contents that have no whole answer: with the refusal's code, None for a fault.
+        """
+        wanted = absent
+        if floors:
+            wanted += tuple(
+                prompt for prompt in self._prompts if prompt in self._no_floor - set(absent)
+            )
+        lost: dict[str, str | None] = {}
+        contents = [window.contents[digest] for digest in digests]
+        questions = self._questions(wanted, floors)
+        outcomes = self._scorer.run([Work(content, questions) for content in contents])
+        for digest, content, outcome in zip(digests, contents, outcomes, strict=True):
+            left = wanted
+            while isinstance(outcome, Refused) and (named := self._named(outcome, left)):
+                # The others of its questions may well be answered.
+                if not self._asked:
+                    id = self._pack.questions[self._prompts[named[0]][0]].id
+                    row = window.rows[digest]
+                    raise Unusable(f"row {row}: question {id}: {outcome.message}")
+                self._refuse(digest, [one for one in named if one in absent], outcome)
+                lost[digest] = outcome.code
+                left = tuple(prompt for prompt in left if prompt not in named)
+                if not left:
+                    break
+                outcome = self._scorer.run([Work(content, self._questions(left, floors))])[0]
+            if isinstance(outcome, Refused):
+                if left:
+                    self._refuse(digest, [one for one in left if one in absent], outcome)
+                    lost[digest] = outcome.code
+            elif isinstance(outcome, Fault):
+                lost.setdefault(digest, None)
+                self._faults += 1
+                if self._faults == MOST_FAULTS:
+                    raise outcome
+            else:
+                self._faults = 0
+                self._add(digest, left, absent, outcome, floors)
+        return lost
+
+    def _named(self, refused: Refused, wanted: tuple[str, ...]) -> tuple[str, ...]:
+        """The prompts of the question that a refusal is about; none when it is about the content."""
+        head, _, rest = (refused.param or "").partition(".")
+        number = rest.partition(".")[0]
+        if head != "questions" or not number.isdecimal():
+            return ()
+        owners = dict.fromkeys(self._prompts[prompt][0] for prompt in self._ordered(wanted))
+        owner = list(owners)[int(number)]
+        return tuple(prompt for prompt in wanted if self._prompts[prompt][0] == owner)
+
+    def _ordered(self, wanted: tuple[str, ...]) -> list[str]:
+        """Prompts in the order in which they are asked."""
+        return sorted(wanted, key=self._prompts.__getitem__)
+
+    def _questions(self, wanted: tuple[str, ...], floors: bool) -> tuple[Question, ...]:
+        """The pack's questions, cut down to some prompts; one tuple for each, compiled once."""
+        if (wanted, floors) not in self._sets:
+            places: dict[int, list[int]] = {}
+            for prompt in self._ordered(wanted):
+                number, place = self._prompts[prompt]
+                places.setdefault(number, []).append(place)
+            self._sets[wanted, floors] = tuple(
+                replace(
+                    question := self._pack.questions[number],
+                    prompts=tuple(question.prompts[place] for place in chosen),
+                    empty_floor=floors,
+                )
+                for number, chosen in places.items()
+            )
+        return self._sets[wanted, floors]
+
+    def _add(
+        self,
+        digest: str,
+        wanted: tuple[str, ...],
+        absent: tuple[str, ...],
+        answers: Sequence[QuestionAnswer],
+        floors: bool,
+    ) -> None:
+        """Takes the answers to prompts; those that are kept already were asked for their floors."""
+        told = [prompt for answer in answers for prompt in answer.prompts]
+        new = frozenset(absent)
+        for prompt, answer in zip(self._ordered(wanted), told, strict=True):
+            question = self._pack.questions[self._prompts[prompt][0]]
+            if tuple(option.text for option in answer.options) != question.options:
+                raise Unusable(f"question {question.id} was answered over other options")
+            logprobs = tuple(option.logprob for option in answer.options)
+            if prompt in new:
+                self._found.scores[digest, prompt] = _finite(logprobs, question)
+                self._asked += 1
+            if floors and prompt in self._no_floor:
+                values = [option.floor_logprob for option in answer.options]
+                given = tuple(value for value in values if value is not None)
+                if len(given) < len(values):
+                    raise Unusable(f"question {question.id} was answered without its floor")
+                self._found.floors[prompt] = _finite(given, question)
+                self._no_floor.discard(prompt)
+                self._floors += 1
+
+    def _refuse(self, digest: str, wanted: Sequence[str], refused: Refused) -> None:
+        for prompt in wanted:
+            self._found.refusals[digest, prompt] = refused.code, refused.message
+
+    def _note_unpresented(self, window: "_Window") -> None:
+        """Counts rows that the pack cannot present; names the first ones of the run."""
+        for id, refused in window.unpresented.items():
+            if self._unpresented < SHOWN_ROWS:
+                self._say(f"row {id}: {refused.message}")
+            self._unpresented += 1
+            self._refused[refused.code] += 1
+
+    def _save(self) -> None:
+        if self._found:
+            with self._project.open(write=True) as connection:
+                keep(connection, self._identity, self._lengths, self._found)
+            self._found = Findings()
+        self._saved_at = time.monotonic()
+
+    def _told(self) -> str:
+        both = self._asked + self._reused
+        refused = sum(self._refused.values())
+        reused = f"; {self._reused / both:.0%} of the answers were kept" if self._reused else ""
+        return f"{reused}{f'; {refused:,} rows refused' if refused else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """Some rows of a dataset.
+
+    Attributes:
+        contents: content digest -> content; equal rows are one.
+        counts: content digest -> rows.
+        rows: content digest -> id of the first row.
+        unpresented: id of a row -> why the pack cannot present it.
+    """
+
+    contents: Mapping[str, str]
+    counts: Mapping[str, int]
+    rows: Mapping[str, str]
+    unpresented: Mapping[str, Refused]
+
+
+def _window(rows: Sequence[Item]) -> _Window:
+    contents: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    first: dict[str, str] = {}
+    unpresented: dict[str, Refused] = {}
+    for item in rows:
+        if isinstance(item.content, Refused):
+            unpresented[item.id] = item.content
+            continue
+        digest = content_digest(item.content)
+        contents[digest] = item.content
+        counts[digest] += 1
+        first.setdefault(digest, item.id)
+    return _Window(contents, counts, first, unpresented)
+
+
+def _finite(values: Logprobs, question: Question) -> Logprobs:
+    if not all(map(isfinite, values)):
+        raise Fault(f"question {question.id}: {list(values)} are not all finite numbers")
+    return values
+
+
+class _Pace:
+    """How fast a run is, how many contents go into the next batch, and what is told of it.
+
+    Attributes:
+        batch: contents of the next batch.
+    """
+
+    def __init__(self, say: Say) -> None:
+        self.batch = 1
+        self._say = say
+        self._count = self._expected = 0
+        self._share = 1.0
+        self._begun = self._batch_begun = time.monotonic()
+        self._tell_at = self._begun + QUIET_SECONDS
+
+    def expect(self, count: int, share: float) -> None:
+        """So many more contents are to be asked, up to that share of the dataset."""
+        self._expected += count
+        self._share = share
+        self._batch_begun = time.monotonic()
+
+    def done(self, count: int, more: str) -> None:
+        """Counts a batch; tells rate and time left now and then, and `more` behind it."""
+        self._count += count
+        now = time.monotonic()
+        seconds = now - self._batch_begun
+        if seconds < BATCH_SECONDS / 2:
+            self.batch = min(2 * self.batch, BATCH_ROWS)
+        elif seconds > BATCH_SECONDS:
+            self.batch = max(1, self.batch // 2)
+        self._batch_begun = now
+        if now < self._tell_at:
+            return
+        self._tell_at = now + SAY_SECONDS
+        rate = self._count / (now - self._begun)
+        # What is missing of rows that were not looked at yet is taken to be as in those before.
+        of = max(self._count, round(self._expected / self._share))
+        about = "" if self._share == 1 else "about "
+        self._say(
+            f"asked {self._count:,} of {about}{of:,} contents, {rate:.2g} a second,"
+            f" {about}{(of - self._count) / rate:.0f} s left{more}"
+        )

@@ -1,0 +1,326 @@
+"""Kept scores: what is asked once is never asked again.
+
+Scores stand in a project's tables by the digest of model and machine (`bits`), of the content as the
+model reads it, and of the filled template; an edited question is simply not found. Logprobs are
+natural logs in float64, as they came. Asks nobody; `spinf_serve.evals.runner` does.
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from spinf_serve.evals.project import Project
+from spinf_serve.evals.score_tables import (
+    OF_PAIRS,
+    Identity,
+    column,
+    floors,
+    identity_of,
+    ids_of,
+    known,
+    model_id,
+    stored,
+)
+from spinf_serve.packs.digests import content_digest, prompt_digest
+from spinf_serve.packs.errors import Refused, Unusable
+from spinf_serve.packs.pack import Pack
+from spinf_serve.packs.present import wrapped
+from spinf_serve.packs.question import Question
+from spinf_serve.packs.recording import Header, Recording
+
+PROMPT_STYLE = "plain"
+"""How models want a text put before them; the one style there is."""
+
+WINDOW_ROWS = 10_000
+"""Rows that are read in one operation."""
+
+_OF_SPLIT = "dataset = $1 AND ($2::VARCHAR IS NULL OR split = $2)"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A row as far as it is asked about.
+
+    Attributes:
+        number: its place in the dataset, from 1.
+        id: its id.
+        content: its text with the pack's context around it; the refusal where that cannot be made.
+    """
+
+    number: int
+    id: str
+    content: str | Refused
+
+    @property
+    def digest(self) -> str | None:
+        """Of its content."""
+        return content_digest(self.content) if isinstance(self.content, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A pack's kept scores as arrays.
+
+    Attributes:
+        rows: ids of the dataset's rows, N, in its order.
+        logprobs: prompt digest -> [N, K] float64, natural logs; NaN where nothing is kept.
+        floors: prompt digest -> [K] float64; prompts without one are left out.
+        refused: row id -> error code, also of rows that cannot be presented.
+    """
+
+    rows: tuple[str, ...]
+    logprobs: Mapping[str, NDArray[np.float64]]
+    floors: Mapping[str, NDArray[np.float64]]
+    refused: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept of one model: counts.
+
+    Attributes:
+        refused: error code -> contents.
+    """
+
+    identity: Identity
+    contents: int
+    prompts: int
+    scores: int
+    floors: int
+    refused: Mapping[str, int]
+
+
+def prompts(questions: Sequence[Question]) -> dict[str, tuple[int, int]]:
+    """Digest of every filled template -> its question and its place there.
+
+    Templates that two questions share are one; options in another order make it another.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    for number, question in enumerate(questions):
+        for place in range(len(question.prompts)):
+            found.setdefault(digest_of(question, place), (number, place))
+    return found
+
+
+def digest_of(question: Question, place: int = 0) -> str:
+    """Digest of one filled template of a question, by which its scores are kept."""
+    return prompt_digest(
+        question.prompts[place].text, question.options, question.case_insensitive, PROMPT_STYLE
+    )
+
+
+def count_rows(connection: duckdb.DuckDBPyConnection, dataset: str, split: str | None) -> int:
+    """How many rows a dataset has, of one split or all. Raises `Unusable` when it is not there."""
+    if not column(connection, "SELECT name FROM dataset WHERE name = $1", [dataset]):
+        names = column(connection, "SELECT name FROM dataset ORDER BY name", [])
+        has = f"it has {', '.join(names)}" if names else "it has none: import one"
+        raise Unusable(f"the project has no dataset {dataset!r}; {has}")
+    query = f"SELECT count(*) FROM item WHERE {_OF_SPLIT}"
+    return int(column(connection, query, [dataset, split])[0])
+
+
+def items(
+    connection: duckdb.DuckDBPyConnection,
+    dataset: str,
+    pack: Pack,
+    *,
+    split: str | None = None,
+    after: int = 0,
+    count: int = WINDOW_ROWS,
+) -> list[Item]:
+    """The next rows of a dataset behind the row `after`, as a pack presents them."""
+    query = (
+        f"SELECT number, row_id, text, context, parameters FROM item WHERE {_OF_SPLIT}"
+        " AND number > $3 ORDER BY number LIMIT $4"
+    )
+    found = []
+    for number, id, text, context, parameters in connection.execute(
+        query, [dataset, split, after, count]
+    ).fetchall():
+        content: str | Refused
+        try:
+            content = wrapped(pack, text, context, json.loads(parameters))
+        except Refused as refused:
+            content = refused
+        found.append(Item(number, id, content))
+    return found
+
+
+def recording(
+    project: Project, dataset: str, pack: Pack, bits: str, *, split: str | None = None
+) -> Recording:
+    """A pack's kept scores of a dataset, as `spinf_serve.packs` evaluates them.
+
+    Args:
+        bits: whose; the whole digest or the beginning of it.
+
+    Raises `Unusable`: there is no such dataset, or nothing of that model.
+    """
+    wanted = prompts(pack.questions)
+    with project.open(write=False) as connection:
+        count_rows(connection, dataset, split)
+        identity = identity_of(connection, bits)
+        header = Header(identity.served, identity.model, identity.bits, pack.id, pack.version)
+        result = Recording(header, PROMPT_STYLE, floors=floors(connection, identity, wanted))
+        after = 0
+        while window := items(connection, dataset, pack, split=split, after=after):
+            after = window[-1].number
+            digests = {digest for item in window if (digest := item.digest) is not None}
+            for content, prompt, logprobs in stored(connection, identity, digests, wanted):
+                result.scores.setdefault(content, {})[prompt] = logprobs
+    return result
+
+
+def matrix(
+    project: Project, dataset: str, pack: Pack, bits: str, *, split: str | None = None
+) -> Matrix:
+    """A pack's kept scores of a dataset as arrays, one per filled template.
+
+    Arguments and errors as for `recording`.
+    """
+    wanted = prompts(pack.questions)
+    sizes: dict[int, list[str]] = {}
+    for digest, (number, _) in wanted.items():
+        sizes.setdefault(len(pack.questions[number].options), []).append(digest)
+    with project.open(write=False) as connection:
+        total = count_rows(connection, dataset, split)
+        identity = identity_of(connection, bits)
+        arrays = {
+            digest: np.full((total, size), np.nan)
+            for size, digests in sizes.items()
+            for digest in digests
+        }
+        rows: list[str] = []
+        refused: dict[str, str] = {}
+        after = 0
+        while window := items(connection, dataset, pack, split=split, after=after):
+            after = window[-1].number
+            places: dict[str, list[int]] = {}
+            for at, item in enumerate(window, len(rows)):
+                if isinstance(item.content, Refused):
+                    refused[item.id] = item.content.code
+                else:
+                    places.setdefault(content_digest(item.content), []).append(at)
+            rows += [item.id for item in window]
+            held = known(connection, identity, places, wanted)
+            refused |= {rows[at]: held.refused[key] for key in held.refused for at in places[key]}
+            for size, digests in sizes.items():
+                _fill(connection, identity, places, {key: arrays[key] for key in digests}, size)
+        kept = floors(connection, identity, wanted)
+    return Matrix(tuple(rows), arrays, {key: np.array(kept[key]) for key in kept}, refused)
+
+
+def _fill(
+    connection: duckdb.DuckDBPyConnection,
+    identity: Identity,
+    places: Mapping[str, Sequence[int]],
+    arrays: Mapping[str, NDArray[np.float64]],
+    size: int,
+) -> None:
+    """Put the kept logprobs of contents into the arrays of prompts with `size` options."""
+    named = {id: digest for digest, id in ids_of(connection, "prompt", arrays).items()}
+    texts = {id: digest for digest, id in ids_of(connection, "content", places).items()}
+    if not named or not texts:
+        return
+    columns = ", ".join(f"logprobs[{place}] AS o{place}" for place in range(1, size + 1))
+    found = connection.execute(
+        f"SELECT prompt, content, {columns} FROM score WHERE {OF_PAIRS} ORDER BY prompt",
+        [model_id(connection, identity), list(texts), list(named), min(texts), max(texts)],
+    ).fetchnumpy()
+    values = np.stack([np.asarray(found[f"o{place}"]) for place in range(1, size + 1)], axis=1)
+    first = np.array([places[texts[id]][0] for id in found["content"].tolist()], dtype=np.int64)
+    ids, begins = np.unique(found["prompt"], return_index=True)
+    ends = [*begins[1:].tolist(), len(first)]
+    for id, begin, end in zip(ids.tolist(), begins.tolist(), ends, strict=True):
+        arrays[named[id]][first[begin:end]] = values[begin:end]
+    # Rows with equal texts are one content.
+    for at, *others in places.values():
+        for array in arrays.values() if others else ():
+            array[others] = array[at]
+
+
+def kept(project: Project) -> list[Kept]:
+    """What is kept, model by model."""
+    found = []
+    with project.open(write=False) as connection:
+        for id, model, bits, served, rounded, facts in connection.execute(
+            "SELECT id, model, bits, served, rounded, facts FROM model ORDER BY id"
+        ).fetchall():
+            counts = connection.execute(
+                "SELECT count(DISTINCT content), count(DISTINCT prompt), count(*),"
+                " (SELECT count(*) FROM floor WHERE model = $1) FROM score WHERE model = $1",
+                [id],
+            ).fetchall()[0]
+            refused = connection.execute(
+                "SELECT code, count(DISTINCT content) FROM refusal WHERE model = $1"
+                " GROUP BY code ORDER BY code",
+                [id],
+            ).fetchall()
+            identity = Identity(model, bits, served, rounded, json.loads(facts))
+            found.append(Kept(identity, *counts, dict(refused)))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """How much was, or would be, removed."""
+
+    scores: int
+    floors: int
+    refusals: int
+
+
+def prune(
+    project: Project,
+    *,
+    bits: str | None = None,
+    keep_prompts: Collection[str] | None = None,
+    refused: bool = False,
+    dry_run: bool = False,
+) -> Pruned:
+    """Remove what is kept: all that every condition given holds for.
+
+    Args:
+        bits: of this model, by its digest or the beginning of one; None for all models.
+        keep_prompts: digests of prompts whose scores stay; None keeps no prompt.
+        refused: remove refusals only, so that they are asked again.
+        dry_run: count, and remove nothing.
+
+    Raises `Unusable` when there is no such model.
+    """
+    with project.open(write=not dry_run) as connection:
+        models = None
+        if bits is not None:
+            whole = identity_of(connection, bits).bits
+            models = column(connection, "SELECT id FROM model WHERE bits = $1", [whole])
+        held = (
+            None
+            if keep_prompts is None
+            else list(ids_of(connection, "prompt", keep_prompts).values())
+        )
+        where = (
+            "($1::BIGINT[] IS NULL OR list_contains($1::BIGINT[], model)) AND"
+            " ($2::BIGINT[] IS NULL OR NOT list_contains($2::BIGINT[], prompt))"
+        )
+        counts = []
+        for table in ("score", "floor", "refusal"):
+            only = table == "refusal" or not refused
+            query = f"SELECT count(*) FROM {table} WHERE {where}"
+            counts.append(column(connection, query, [models, held])[0] if only else 0)
+            if only and not dry_run:
+                connection.execute(f"DELETE FROM {table} WHERE {where}", [models, held])
+        if not dry_run:
+            _tidy(connection)
+    return Pruned(*counts)
+
+
+def _tidy(connection: duckdb.DuckDBPyConnection) -> None:
+    """Drops models, contents and prompts that nothing is kept of."""
+    for table in ("content", "prompt", "model"):
+        tables = ["score", "refusal"] + ([] if table == "content" else ["floor"])
+        used = " UNION ".join(f"SELECT {table} FROM {one}" for one in tables)
+        connection.execute(f"DELETE FROM {table} WHERE id NOT IN ({used})")

@@ -1,0 +1,158 @@
+"""A run asks what is missing and nothing else, keeps what it got, and says what happened."""
+
+import signal
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+
+from spinf_serve.evals.runner import MOST_FAULTS, run
+from spinf_serve.evals.scorer import in_process
+from spinf_serve.evals.store import kept, matrix, recording
+from spinf_serve.packs.errors import Fault, Unusable
+from tests.support.kept_scores import Counting, golden_pack, pack_with, project_with, put
+from tests.support.processes import line_with, start_process
+from tests.support.stub_engine import NAN, StubEngine, scores
+
+TEXTS = [f"Letter {number}" for number in range(7)]
+
+
+def asked(project, pack, scorer, **more):
+    lines = []
+    report = run(project, "d", pack, scorer, lines.append, **more)
+    return report, lines
+
+
+def test_what_was_asked_is_not_asked_again(tmp_path):
+    project = project_with(tmp_path, TEXTS)
+    first, lines = asked(project, golden_pack(), Counting())
+    assert (first.rows, first.asked, first.reused, first.floors) == (7, 28, 0, 4)
+    assert (first.refused, first.failed, lines) == ({}, 0, [])
+    again = Counting()
+    second, _ = asked(project, golden_pack(), again)
+    assert (second.asked, second.reused, second.floors, again.works) == (0, 28, 0, [])
+
+
+def test_an_edited_question_is_the_only_one_asked(tmp_path):
+    project = project_with(tmp_path, TEXTS)
+    asked(project, pack_with(106), Counting())
+    scorer = Counting()
+    report, _ = asked(project, pack_with(106, edited=40), scorer)
+    assert (report.asked, report.reused) == (7, 7 * 105)
+    assert scorer.asked == 7
+    assert report.floors == 1
+
+
+def test_values_are_the_engines_bit_for_bit_and_floors_those_of_no_content(tmp_path):
+    pack = golden_pack()
+    project = project_with(tmp_path, TEXTS, context="chat")
+    scorer = Counting()
+    asked(project, pack, scorer)
+    found = recording(project, "d", pack, scorer.identity.bits)
+    assert found.header.bits == scorer.identity.bits
+    for text in TEXTS:
+        content = f'Chat line:\n"{text}"\n'
+        for question in pack.questions:
+            for place, prompt in enumerate(question.prompts):
+                expected = scores(content, prompt.text, question.options)[0]
+                assert found.logprobs(content, question, place) == tuple(expected)
+                floor = scores("", prompt.text, question.options)[0]
+                assert found.floor(question, place) == tuple(floor)
+
+
+def test_equal_rows_are_asked_once(tmp_path):
+    project = project_with(tmp_path, ["same", "other", "same", "same"])
+    scorer = Counting()
+    report, _ = asked(project, golden_pack(), scorer)
+    assert (report.asked, report.reused, scorer.asked) == (8, 8, 8)
+
+
+def test_a_split_alone_may_be_asked(tmp_path):
+    project = project_with(tmp_path, TEXTS, split="fit")
+    put(project, ["other"], dataset="e", split="test")
+    report, _ = asked(project, golden_pack(), Counting(), split="test")
+    assert (report.rows, report.asked) == (0, 0)
+    report, _ = asked(project, golden_pack(), Counting(), split="fit")
+    assert report.rows == 7
+
+
+def test_a_refused_row_is_kept_with_its_code_and_costs_no_other(tmp_path):
+    texts = ["a", "word " * 5000, "b", "word " * 6000]
+    project = project_with(tmp_path, texts)
+    report, _ = asked(project, golden_pack(), Counting())
+    assert (report.rows, report.asked, report.refused) == (4, 8, {"content_too_long": 2})
+    again = Counting()
+    report, _ = asked(project, golden_pack(), again)
+    assert (report.reused, report.refused, again.works) == (8, {"content_too_long": 2}, [])
+    assert "content_too_long 2" in str(report)
+    held = matrix(project, "d", golden_pack(), again.identity.bits)
+    assert held.refused == {"r2": "content_too_long", "r4": "content_too_long"}
+    assert kept(project)[0].refused == {"content_too_long": 2}
+
+
+def test_a_fault_is_not_kept_and_is_asked_again(tmp_path):
+    project = project_with(tmp_path, ["a", f"bad {NAN}", "b"])
+    for _ in range(2):
+        scorer = Counting()
+        report, _ = asked(project, golden_pack(), scorer)
+        assert (report.failed, report.refused) == (1, {})
+        assert scorer.works
+    assert (report.asked, report.reused) == (0, 8)
+
+
+def test_a_model_that_only_fails_ends_the_run_and_what_was_answered_stays(tmp_path):
+    project = project_with(tmp_path, ["a", *(f"{n} {NAN}" for n in range(MOST_FAULTS + 5))])
+    with pytest.raises(Fault):
+        asked(project, golden_pack(), Counting())
+    assert kept(project)[0].scores == 4
+
+
+def test_a_question_that_the_model_refuses_is_told_at_once(tmp_path):
+    pack = pack_with(3)
+    long = replace(pack.questions[1], options=(" yes", " word" * 20))
+    project = project_with(tmp_path, TEXTS)
+    with pytest.raises(Unusable, match=r"row r1: question q1: the option has 20 tokens"):
+        asked(project, replace(pack, questions=(pack.questions[0], long)), Counting())
+
+
+def test_a_row_that_the_pack_cannot_present_is_counted_and_named(tmp_path):
+    project = project_with(tmp_path, ["a", "b"], parameters='{"store": "x"}')
+    report, lines = asked(project, golden_pack(), Counting())
+    assert report.refused == {"invalid_field": 2}
+    assert "row r1: the pack demo/support has no parameter 'store'" in lines[0]
+
+
+def test_a_dataset_that_is_not_there_is_one_line(tmp_path):
+    project = project_with(tmp_path, TEXTS)
+    with pytest.raises(Unusable, match="no dataset 'x'; it has d"):
+        run(project, "x", golden_pack(), Counting(), print)
+
+
+def test_progress_tells_rate_time_left_and_what_was_kept(tmp_path, monkeypatch):
+    project = project_with(tmp_path, TEXTS)
+    asked(project, pack_with(2), Counting())
+    monkeypatch.setattr("spinf_serve.evals.runner.QUIET_SECONDS", -1.0)
+    monkeypatch.setattr("spinf_serve.evals.runner.SAY_SECONDS", -1.0)
+    report, lines = asked(project, pack_with(4), Counting())
+    assert report.reused == 14
+    assert lines[-1].startswith("asked 7 of 7 contents, ")
+    assert " a second, 0 s left; 50% of the answers were kept" in lines[-1]
+
+
+def test_killing_a_run_loses_nothing_that_was_kept(tmp_path, root):
+    project = project_with(tmp_path, [f"Letter {number}" for number in range(3000)])
+    command = [sys.executable, "-m", "tests.support.kept_scores", str(project.path), "0.5"]
+    with start_process(root, command) as process:
+        line_with(process, "asked ")
+        time.sleep(2)
+        process.send_signal(signal.SIGKILL)
+        process.wait(30)
+    before = kept(project)[0].scores
+    assert 0 < before < 12_000
+    scorer = Counting()
+    report, _ = asked(project, golden_pack(), scorer)
+    assert (report.asked, report.reused) == (12_000 - before, before)
+    assert kept(project)[0].scores == 12_000
+    engine = in_process(StubEngine().as_engine())
+    assert recording(project, "d", golden_pack(), engine.identity.bits).scores

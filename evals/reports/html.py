@@ -92,9 +92,33 @@ def _target(target: TargetReport) -> str:
             for one in target.slices
         ]
         parts.append(_table(("slice", "rows", *names, "careful"), rows))
+    if target.reads:
+        parts.append(_reads(target))
     if target.notes:
         parts.append(_list(target.notes))
     return "\n".join(parts)
+
+
+def _reads(target: TargetReport) -> str:
+    header = ("read", "question", "ROC area", "floor p", "lift: holds", "not", "logit lift: holds")
+    rows = [
+        (
+            one.read,
+            one.question if one.value is None else f"{one.question}: {one.value}",
+            figure(one.roc_area),
+            *map(
+                _number,
+                (one.floor_p, one.lift_yes, one.lift_no, one.logit_lift_yes, one.logit_lift_no),
+            ),
+        )
+        for one in target.reads
+    ]
+    table = _table((*header, "not"), rows)
+    return f"<details><summary>{len(rows)} answers, one by one</summary>{table}</details>"
+
+
+def _number(value: float | None) -> str:
+    return "—" if value is None else f"{value:.3f}"
 
 
 def _figures(target: TargetReport) -> list[tuple[str, str]]:

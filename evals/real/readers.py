@@ -76,13 +76,11 @@ def read(name: str, folder: Path | None) -> list[Text]:
 
 
 def _spam(folder: Path | None) -> Iterator[Text]:
+    file = "data/file_list.json"
+    below = ("", "package/", f"{SPAM_PACKAGE}/", f"node_modules/{SPAM_PACKAGE}/")
     root = _found(
-        folder or Path("node_modules"),
-        (
-            "data/file_list.json",
-            "package/data/file_list.json",
-            f"{SPAM_PACKAGE}/data/file_list.json",
-        ),
+        folder or Path(),
+        tuple(place + file for place in below),
         f"npm install {SPAM_PACKAGE}",
     ).parent
     for group, label in _SPAM_FOLDERS.items():

@@ -8,13 +8,13 @@ next time. Judges nothing.
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isfinite
 
 from spinf_serve.evals.project import Project
 from spinf_serve.evals.score_tables import Findings, Known, keep, known
 from spinf_serve.evals.scorer import Scorer, Work, cautions
-from spinf_serve.evals.store import Item, count_rows, items, prompts
+from spinf_serve.evals.store import Item, asked_about, count_rows, in_order, items, prompts
 from spinf_serve.packs.answer import QuestionAnswer
 from spinf_serve.packs.digests import content_digest
 from spinf_serve.packs.errors import Fault, Refused, Unusable
@@ -268,29 +268,16 @@ class _Run:
         number = rest.partition(".")[0]
         if head != "questions" or not number.isdecimal():
             return ()
-        owners = dict.fromkeys(self._prompts[prompt][0] for prompt in self._ordered(wanted))
+        owners = dict.fromkeys(
+            self._prompts[prompt][0] for prompt in in_order(self._prompts, wanted)
+        )
         owner = list(owners)[int(number)]
         return tuple(prompt for prompt in wanted if self._prompts[prompt][0] == owner)
-
-    def _ordered(self, wanted: tuple[str, ...]) -> list[str]:
-        """Prompts in the order in which they are asked."""
-        return sorted(wanted, key=self._prompts.__getitem__)
 
     def _questions(self, wanted: tuple[str, ...], floors: bool) -> tuple[Question, ...]:
         """The pack's questions, cut down to some prompts; one tuple for each, compiled once."""
         if (wanted, floors) not in self._sets:
-            places: dict[int, list[int]] = {}
-            for prompt in self._ordered(wanted):
-                number, place = self._prompts[prompt]
-                places.setdefault(number, []).append(place)
-            self._sets[wanted, floors] = tuple(
-                replace(
-                    question := self._pack.questions[number],
-                    prompts=tuple(question.prompts[place] for place in chosen),
-                    empty_floor=floors,
-                )
-                for number, chosen in places.items()
-            )
+            self._sets[wanted, floors] = asked_about(self._pack, wanted, floors=floors)
         return self._sets[wanted, floors]
 
     def _add(
@@ -304,7 +291,7 @@ class _Run:
         """Takes the answers to prompts; those that are kept already were asked for their floors."""
         told = [prompt for answer in answers for prompt in answer.prompts]
         new = frozenset(absent)
-        for prompt, answer in zip(self._ordered(wanted), told, strict=True):
+        for prompt, answer in zip(in_order(self._prompts, wanted), told, strict=True):
             question = self._pack.questions[self._prompts[prompt][0]]
             if tuple(option.text for option in answer.options) != question.options:
                 raise Unusable(f"question {question.id} was answered over other options")
@@ -425,6 +412,10 @@ class _Pace:
         of = max(self._count, round(self._expected / self._share))
         about = "" if self._share == 1 else "about "
         self._say(
-            f"asked {self._count:,} of {about}{of:,} contents, {rate:.2g} a second,"
+            f"asked {self._count:,} of {about}{of:,} contents, {_short(rate)} a second,"
             f" {about}{(of - self._count) / rate:.0f} s left{more}"
         )
+
+
+def _short(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"

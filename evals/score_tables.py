@@ -6,11 +6,13 @@ both. Knows no pack and asks nobody; `spinf_serve.evals.store` is what others ca
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
+import numpy as np
+from numpy.typing import NDArray
 
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.recording import Logprobs
@@ -208,25 +210,49 @@ def identity_of(connection: duckdb.DuckDBPyConnection, bits: str) -> Identity:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Kept scores of prompts with equally many options, n of them.
+
+    Attributes:
+        contents, prompts: [n] int64, places in `content_digests` and `prompt_digests`.
+        values: [n, K] float64, logprobs.
+    """
+
+    contents: NDArray[np.int64]
+    prompts: NDArray[np.int64]
+    values: NDArray[np.float64]
+    content_digests: tuple[str, ...]
+    prompt_digests: tuple[str, ...]
+
+
 def stored(
     connection: duckdb.DuckDBPyConnection,
     identity: Identity,
     contents: Collection[str],
     wanted: Collection[str],
-) -> Iterator[tuple[str, str, Logprobs]]:
-    """Content digest, prompt digest and logprobs of what is kept of contents and prompts."""
-    model = model_id(connection, identity)
-    named = {id: digest for digest, id in ids_of(connection, "prompt", wanted).items()}
-    texts = {id: digest for digest, id in ids_of(connection, "content", contents).items()}
-    if model is None or not named or not texts:
-        return
-    found = connection.execute(
-        f"SELECT content, prompt, logprobs FROM score WHERE {OF_PAIRS}",
-        [model, list(texts), list(named), min(texts), max(texts)],
+    options: int,
+) -> Stored:
+    """What is kept of contents, and of prompts that all have so many options."""
+    named = sorted((id, digest) for digest, id in ids_of(connection, "prompt", wanted).items())
+    texts = sorted((id, digest) for digest, id in ids_of(connection, "content", contents).items())
+    prompt_ids, content_ids = (
+        np.array([id for id, _ in each], np.int64) for each in (named, texts)
     )
-    while rows := found.fetchmany(100_000):
-        for content, prompt, logprobs in rows:
-            yield texts[content], named[prompt], tuple(logprobs)
+    columns = ", ".join(f"logprobs[{place}] AS o{place}" for place in range(1, options + 1))
+    least, most = (texts[0][0], texts[-1][0]) if texts else (0, 0)
+    found = connection.execute(
+        f"SELECT content, prompt, {columns} FROM score WHERE {OF_PAIRS}",
+        [model_id(connection, identity), content_ids.tolist(), prompt_ids.tolist(), least, most],
+    ).fetchnumpy()
+    values = [np.asarray(found[f"o{place}"], np.float64) for place in range(1, options + 1)]
+    return Stored(
+        np.searchsorted(content_ids, np.asarray(found["content"], np.int64)),
+        np.searchsorted(prompt_ids, np.asarray(found["prompt"], np.int64)),
+        np.stack(values, axis=1),
+        tuple(digest for _, digest in texts),
+        tuple(digest for _, digest in named),
+    )
 
 
 def floors(

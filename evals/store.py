@@ -7,7 +7,7 @@ natural logs in float64, as they came. Asks nobody; `spinf_serve.evals.runner` d
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 import numpy as np
@@ -15,14 +15,12 @@ from numpy.typing import NDArray
 
 from spinf_serve.evals.project import Project
 from spinf_serve.evals.score_tables import (
-    OF_PAIRS,
     Identity,
     column,
     floors,
     identity_of,
     ids_of,
     known,
-    model_id,
     stored,
 )
 from spinf_serve.packs.digests import content_digest, prompt_digest
@@ -113,6 +111,33 @@ def digest_of(question: Question, place: int = 0) -> str:
     )
 
 
+def asked_about(pack: Pack, wanted: Collection[str], *, floors: bool) -> tuple[Question, ...]:
+    """The pack's questions cut down to some of their filled templates.
+
+    Args:
+        wanted: digests of prompts of the pack; answers come in the order of `in_order`.
+        floors: whether their floors are asked for too.
+    """
+    known_prompts = prompts(pack.questions)
+    places: dict[int, list[int]] = {}
+    for prompt in in_order(known_prompts, wanted):
+        number, place = known_prompts[prompt]
+        places.setdefault(number, []).append(place)
+    return tuple(
+        replace(
+            question := pack.questions[number],
+            prompts=tuple(question.prompts[place] for place in chosen),
+            empty_floor=floors,
+        )
+        for number, chosen in places.items()
+    )
+
+
+def in_order(places: Mapping[str, tuple[int, int]], wanted: Collection[str]) -> list[str]:
+    """Digests in the order in which `asked_about` asks; `places` as from `prompts`."""
+    return sorted(wanted, key=places.__getitem__)
+
+
 def count_rows(connection: duckdb.DuckDBPyConnection, dataset: str, split: str | None) -> int:
     """How many rows a dataset has, of one split or all. Raises `Unusable` when it is not there."""
     if not column(connection, "SELECT name FROM dataset WHERE name = $1", [dataset]):
@@ -170,8 +195,18 @@ def recording(
         while window := items(connection, dataset, pack, split=split, after=after):
             after = window[-1].number
             digests = {digest for item in window if (digest := item.digest) is not None}
-            for content, prompt, logprobs in stored(connection, identity, digests, wanted):
-                result.scores.setdefault(content, {})[prompt] = logprobs
+            for size, asked in by_options(pack, wanted).items():
+                found = stored(connection, identity, digests, asked, size)
+                kept = [result.scores.get(one, {}) for one in found.content_digests]
+                logprobs = zip(*found.values.T.tolist(), strict=True)
+                places = zip(found.contents.tolist(), found.prompts.tolist(), strict=True)
+                for (content, prompt), values in zip(places, logprobs, strict=True):
+                    kept[content][found.prompt_digests[prompt]] = values
+                result.scores |= {
+                    one: scores
+                    for one, scores in zip(found.content_digests, kept, strict=True)
+                    if scores
+                }
     return result
 
 
@@ -183,9 +218,7 @@ def matrix(
     Arguments and errors as for `recording`.
     """
     wanted = prompts(pack.questions)
-    sizes: dict[int, list[str]] = {}
-    for digest, (number, _) in wanted.items():
-        sizes.setdefault(len(pack.questions[number].options), []).append(digest)
+    sizes = by_options(pack, wanted)
     with project.open(write=False) as connection:
         total = count_rows(connection, dataset, split)
         identity = identity_of(connection, bits)
@@ -209,38 +242,28 @@ def matrix(
             held = known(connection, identity, places, wanted)
             refused |= {rows[at]: held.refused[key] for key in held.refused for at in places[key]}
             for size, digests in sizes.items():
-                _fill(connection, identity, places, {key: arrays[key] for key in digests}, size)
-        kept = floors(connection, identity, wanted)
-    return Matrix(tuple(rows), arrays, {key: np.array(kept[key]) for key in kept}, refused)
+                found = stored(connection, identity, places, digests, size)
+                first = np.array([places[key][0] for key in found.content_digests], np.int64)
+                order = np.argsort(found.prompts, kind="stable")
+                ends = np.cumsum(np.bincount(found.prompts, minlength=len(found.prompt_digests)))
+                parts = np.split(order, ends[:-1])
+                for digest, of in zip(found.prompt_digests, parts, strict=True):
+                    arrays[digest][first[found.contents[of]]] = found.values[of]
+            # Rows with equal texts are one content.
+            for at, *others in places.values():
+                for array in arrays.values() if others else ():
+                    array[others] = array[at]
+        kept_floors = floors(connection, identity, wanted)
+    floor_arrays = {digest: np.array(values) for digest, values in kept_floors.items()}
+    return Matrix(tuple(rows), arrays, floor_arrays, refused)
 
 
-def _fill(
-    connection: duckdb.DuckDBPyConnection,
-    identity: Identity,
-    places: Mapping[str, Sequence[int]],
-    arrays: Mapping[str, NDArray[np.float64]],
-    size: int,
-) -> None:
-    """Put the kept logprobs of contents into the arrays of prompts with `size` options."""
-    named = {id: digest for digest, id in ids_of(connection, "prompt", arrays).items()}
-    texts = {id: digest for digest, id in ids_of(connection, "content", places).items()}
-    if not named or not texts:
-        return
-    columns = ", ".join(f"logprobs[{place}] AS o{place}" for place in range(1, size + 1))
-    found = connection.execute(
-        f"SELECT prompt, content, {columns} FROM score WHERE {OF_PAIRS} ORDER BY prompt",
-        [model_id(connection, identity), list(texts), list(named), min(texts), max(texts)],
-    ).fetchnumpy()
-    values = np.stack([np.asarray(found[f"o{place}"]) for place in range(1, size + 1)], axis=1)
-    first = np.array([places[texts[id]][0] for id in found["content"].tolist()], dtype=np.int64)
-    ids, begins = np.unique(found["prompt"], return_index=True)
-    ends = [*begins[1:].tolist(), len(first)]
-    for id, begin, end in zip(ids.tolist(), begins.tolist(), ends, strict=True):
-        arrays[named[id]][first[begin:end]] = values[begin:end]
-    # Rows with equal texts are one content.
-    for at, *others in places.values():
-        for array in arrays.values() if others else ():
-            array[others] = array[at]
+def by_options(pack: Pack, wanted: Mapping[str, tuple[int, int]]) -> dict[int, list[str]]:
+    """Number of options -> digests of the prompts that have so many."""
+    found: dict[int, list[str]] = {}
+    for digest, (number, _) in wanted.items():
+        found.setdefault(len(pack.questions[number].options), []).append(digest)
+    return found
 
 
 def kept(project: Project) -> list[Kept]:
@@ -250,7 +273,7 @@ def kept(project: Project) -> list[Kept]:
         for id, model, bits, served, rounded, facts in connection.execute(
             "SELECT id, model, bits, served, rounded, facts FROM model ORDER BY id"
         ).fetchall():
-            counts = connection.execute(
+            contents, asked, scores, empty = connection.execute(
                 "SELECT count(DISTINCT content), count(DISTINCT prompt), count(*),"
                 " (SELECT count(*) FROM floor WHERE model = $1) FROM score WHERE model = $1",
                 [id],
@@ -261,7 +284,7 @@ def kept(project: Project) -> list[Kept]:
                 [id],
             ).fetchall()
             identity = Identity(model, bits, served, rounded, json.loads(facts))
-            found.append(Kept(identity, *counts, dict(refused)))
+            found.append(Kept(identity, contents, asked, scores, empty, dict(refused)))
     return found
 
 

@@ -19,7 +19,7 @@ TEXTS = [f"Letter {number}" for number in range(7)]
 
 
 def asked(project, pack, scorer, **more):
-    lines = []
+    lines: list[str] = []
     report = run(project, "d", pack, scorer, lines.append, **more)
     return report, lines
 

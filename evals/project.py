@@ -34,7 +34,7 @@ _MIGRATIONS: Final = (
         name VARCHAR PRIMARY KEY,
         created TIMESTAMP NOT NULL,         -- UTC, as all times here
         source VARCHAR NOT NULL,            -- the name of the file or the query it came from
-        digest VARCHAR NOT NULL             -- SHA-256 of its rows as imported
+        digest VARCHAR NOT NULL             -- of rows and labels at the last import, split or deletion
     );
     CREATE TABLE item (
         dataset VARCHAR NOT NULL,

@@ -23,6 +23,7 @@ from spinf_serve.evals.data.report import (
     warnings_of,
 )
 from spinf_serve.evals.data.rows import digest_of, rows
+from spinf_serve.evals.data.splits import groups_apart
 from spinf_serve.evals.data.staging import Staging, staging
 from spinf_serve.evals.project import Project
 from spinf_serve.packs.errors import Unusable
@@ -98,6 +99,11 @@ def import_rows(
             pass
     balance, doubles, contradictions, contradiction_count, digest = found
     warned = warnings_of(balance, tally.missing, tally.read) + alike(taker.listed)
+    if written.apart:
+        warned.append(
+            f"{written.apart:,} groups of rows that belong together lie in more than one split;"
+            " split the dataset anew"
+        )
     if tally.refused_count and not keep and not dry_run:
         warned.append("--strict: rows were refused, and nothing was written")
     return ImportReport(
@@ -145,7 +151,11 @@ def _know(project: Project, dataset: str, stage: Staging) -> None:
 
 
 class _Written:
-    """The last step: rows out of the staging file into the project's tables."""
+    """The last step: rows out of the staging file into the project's tables.
+
+    Attributes:
+        apart: groups with rows in more than one split, once it is done.
+    """
 
     def __init__(
         self,
@@ -162,6 +172,7 @@ class _Written:
         self._columns = columns
         self._origin = origin
         self._listed = listed
+        self.apart = 0
 
     def into(
         self, connection: duckdb.DuckDBPyConnection
@@ -210,6 +221,7 @@ class _Written:
         doubles = self._doubles(connection)
         balance = balance_of(connection, self._dataset)
         connection.execute("DROP TABLE named")
+        self.apart = groups_apart(connection, self._dataset)
         return balance, doubles, contradictions, count, digest
 
     def _doubles(self, connection: duckdb.DuckDBPyConnection) -> Doubles:

@@ -134,6 +134,6 @@ def _all(
     more = f" and {len(wrong) - _LISTED} more" if len(wrong) > _LISTED else ""
     raise Refused(
         "invalid_field",
-        f"{name}: {len(wrong)} of {len(column)} values: {fault}: row {places}{more};"
-        " take these rows out or mend them",
+        f"{name}: the value {fault} in {len(wrong)} of {len(column)} rows: {places}{more};"
+        " take them out or mend them",
     )

@@ -241,12 +241,12 @@ def bootstrap_counts(
         return None
     generator = np.random.default_rng(seed)
     at_once = max(1, _HELD // len(codes))
-    found = np.concatenate(
-        [
-            statistic(_draws(generator, min(at_once, repeats - start), count)[:, codes])
-            for start in range(0, repeats, at_once)
-        ]
-    )
+    alone = count == len(codes) and bool((codes == np.arange(count)).all())
+    parts = []
+    for start in range(0, repeats, at_once):
+        draws = _draws(generator, min(at_once, repeats - start), count)
+        parts.append(statistic(draws if alone else draws[:, codes]))
+    found = np.concatenate(parts)
     found = found[np.isfinite(found)]
     if len(found) < _LEAST_DEFINED * repeats:
         return None

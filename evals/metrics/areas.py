@@ -140,14 +140,15 @@ def pr_area(
     if not label.any():
         return None
     value = min(1.0, float(average_precision_score(label, score, sample_weight=weight)))
-    codes = group_codes(groups, len(label))
-    order = np.argsort(-score, kind="stable")
+    # Sorted by all that a row is, and groups counted in that order: the draws, and so the interval,
+    # do not depend on the order in which rows are given (equal rows of two groups aside).
+    order = np.lexsort((weight, label, -score))
+    codes = group_codes(None if groups is None else [groups[row] for row in order], len(order))
     ordered = score[order]
     last = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
     mass, positive = weight[order], (weight * label)[order]
 
-    def drawn(counts: NDArray[np.int64]) -> Numbers:
-        times = counts[:, order]
+    def drawn(times: NDArray[np.int64]) -> Numbers:
         flagged = np.cumsum(times * mass, axis=1)[:, last]
         hits = np.cumsum(times * positive, axis=1)[:, last]
         steps = np.diff(hits, axis=1, prepend=0.0)

@@ -69,7 +69,7 @@ class RiskCoverage:
         confidence: each kept share's least confidence, falling, one for each distinct value.
         coverage: share of rows kept, rising to 1.
         risk: share of wrong among them.
-        area: mean risk over all coverages, 0 is best.
+        area: mean risk over all coverages, 0 is best; a tie has its risk as a whole.
     """
 
     confidence: tuple[float, ...]
@@ -265,7 +265,7 @@ def _edges(score: Numbers, bins: int, binning: Binning) -> Numbers:
     if bins < 1:
         raise ValueError(f"{bins} bins; at least one is needed")
     if binning == "width" or not len(score):
-        return np.linspace(0.0, 1.0, bins + 1)
+        return np.arange(bins + 1) / bins
     inner = np.quantile(score, np.arange(1, bins) / bins, method="higher")
     return np.unique(np.concatenate([[0.0], inner, [1.0]]))
 

@@ -227,21 +227,14 @@ def _figures(
     settings: _Settings,
 ) -> Figures:
     codes = group_codes(groups, len(holds))
-    ranking = {
-        name: Ranking(
-            roc_area(column, holds, weights=weights, groups=groups, level=settings.level),
-            pr_area(
-                column,
-                holds,
-                weights=weights,
-                groups=groups,
-                repeats=settings.repeats,
-                seed=settings.seed,
-                level=settings.level,
-            ),
-        )
-        for name, column in columns.items()
-    }
+    ranking: dict[Measure, Ranking] = {}
+    # With one floor for all rows the measures rank alike, and the bootstrap is slow.
+    by_ranks: dict[bytes, Ranking] = {}
+    for name, column in columns.items():
+        ranks = np.unique(column, return_inverse=True)[1].tobytes()
+        if ranks not in by_ranks:
+            by_ranks[ranks] = _ranking(column, holds, weights, groups, settings)
+        ranking[name] = by_ranks[ranks]
     at_cut = None
     risk = None
     if cut is not None:
@@ -259,6 +252,22 @@ def _figures(
         at_cut,
         risk,
         _notes(columns, holds, unlabelled, cut),
+    )
+
+
+def _ranking(
+    column: Numbers,
+    holds: Truths,
+    weights: Numbers | None,
+    groups: NDArray[np.int64] | None,
+    settings: _Settings,
+) -> Ranking:
+    level, repeats, seed = settings.level, settings.repeats, settings.seed
+    return Ranking(
+        roc_area(column, holds, weights=weights, groups=groups, level=level),
+        pr_area(
+            column, holds, weights=weights, groups=groups, repeats=repeats, seed=seed, level=level
+        ),
     )
 
 
@@ -307,15 +316,15 @@ def _notes(
         notes.append("no labelled row: nothing can be said")
     elif not rarer:
         kind, other = ("positive", "negative") if positives else ("negative", "positive")
-        notes.append(f"all {count} labelled rows are {kind}: without {other} ones nothing ranks")
+        notes.append(f"one class: all labelled rows ({count}) are {kind}; label {other} ones too")
     elif rarer < FEW_OF_A_KIND:
         notes.append(
             f"provisional: {rarer} rows of the rarer label, fewer than {FEW_OF_A_KIND}; look at"
             " the intervals"
         )
     for name, column in columns.items():
-        if count and np.ptp(column) == 0:
-            notes.append(f"{name} is {column[0]!r} on every row: it tells nothing")
+        if count > 1 and np.ptp(column) == 0:
+            notes.append(f"{name} is {float(column[0])!r} on every row: it tells nothing")
         between = gap(column, holds) if count else None
         if between is not None:
             notes.append(

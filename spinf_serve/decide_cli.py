@@ -172,23 +172,20 @@ def estimate(
     wanted = wanted_of(opened, text, parameter_columns(chosen), ())
     presenting = _presenting(chosen, opened, wanted, rows, context, _parameters(parameter or []))
     with interruptible():
-        engine = None
-        if rate is None:
-            engine = _engine(config)
-            model = counting_of(engine)
-        else:
-            model = counting(config, complain)
+        engine = _engine(config) if rate is None else None
+        model = counting(config, complain) if engine is None else counting_of(engine)
         works = [
             one.refused
             or [Work(part, questions_of(chosen)) for part in parts_of(chosen, one, model)]
             for one in presenting
         ]
         counted, refused = count_tokens(model, works)
+        speed = 0.0 if rate is None else rate
         if engine is not None:
             good = [work for each in works if isinstance(each, list) for work in each]
             complain("measuring the rate on this machine for some seconds")
-            rate = measured_rate(engine, good[:RATE_WORKS])
-    told = cost_of(counted, rate, gpu_hour)
+            speed = measured_rate(engine, good[:RATE_WORKS])
+    told = cost_of(counted, speed, gpu_hour)
     if as_json:
         facts = {"pack": chosen.id, "version": chosen.version, "model": model.model}
         _print(
@@ -198,7 +195,7 @@ def estimate(
                         **facts,
                         "counted": asdict(counted),
                         "refused": dict(refused),
-                        "tokens_per_second": rate,
+                        "tokens_per_second": speed,
                         "hour_price": gpu_hour,
                         "per_1000": asdict(told),
                     },
@@ -210,7 +207,7 @@ def estimate(
     _print(
         [
             f"{chosen.id} {chosen.version} on {model.model}",
-            *estimate_lines(counted, refused, told, rate, gpu_hour),
+            *estimate_lines(counted, refused, told, speed, gpu_hour),
         ]
     )
 

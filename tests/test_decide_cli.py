@@ -31,7 +31,8 @@ def run(monkeypatch, capfd, tmp_path):
     def call(*arguments: str) -> tuple[str, str]:
         capfd.readouterr()
         app(list(arguments), standalone_mode=False)
-        return capfd.readouterr()
+        out, err = capfd.readouterr()
+        return out, err
 
     (tmp_path / "pack.json").write_text(json_pack(model=SERVED.id))
     return call

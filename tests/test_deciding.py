@@ -12,6 +12,7 @@ from spinf_serve.engine.work import Limits, Work
 from spinf_serve.evals.decided import columns_of
 from spinf_serve.evals.scorer import in_process
 from spinf_serve.evals.sheets import open_sheet, wanted_of
+from spinf_serve.packs.atomic import locked
 from spinf_serve.packs.decision import DecisionCall
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.evaluate import evaluate
@@ -179,7 +180,7 @@ def test_a_sheet_that_changes_meanwhile_is_not_written(tmp_path):
 def test_two_processes_do_not_make_one_sheet(tmp_path, monkeypatch):
     path = csv_of(tmp_path / "in.csv", ["a"])
     monkeypatch.setattr(deciding, "_LOCK_SECONDS", 0.1)
-    with deciding.locked(tmp_path / "out.csv", 0), pytest.raises(Unusable, match="another process"):
+    with locked(tmp_path / "out.csv", 0), pytest.raises(Unusable, match="another process"):
         decide(path, pack_of(), Counting())
 
 
@@ -243,7 +244,7 @@ def test_a_draft_decides_nothing(tmp_path):
 
 def test_thresholds_without_a_proof_are_told_to_be_provisional():
     engine = StubEngine()
-    asked = asking(pack_of(), in_process(engine.as_engine()), engine, None, {})
+    asked = asking(pack_of(), in_process(engine.as_engine()), engine.as_engine(), None, {})
     assert "provisional on stub/words-1" in str(doubt(asked))
 
 

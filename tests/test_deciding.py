@@ -152,6 +152,18 @@ def test_a_changed_row_and_all_behind_it_are_asked_again(tmp_path):
     assert rows_of(out)[9]["text"] == "another"
 
 
+def test_rows_that_are_gone_are_no_longer_kept(tmp_path):
+    texts = [f"text {number}" for number in range(20)]
+    path = csv_of(tmp_path / "in.csv", texts)
+    with pytest.raises(KeyboardInterrupt):
+        decide(path, pack_of(), Counting(most=17))
+    csv_of(path, texts[:5])
+    engine = Counting()
+    done, out, _ = decide(path, pack_of(), engine)
+    assert (done.rows, done.reused, engine.contents) == (5, 5, [])
+    assert [row["text"] for row in rows_of(out)] == texts[:5]
+
+
 def test_what_another_pack_or_setting_left_is_not_used(tmp_path):
     path = csv_of(tmp_path / "in.csv", [f"text {number}" for number in range(20)])
     with pytest.raises(KeyboardInterrupt):

@@ -149,9 +149,8 @@ class _OverHttp:
         try:
             return self._asked(works)
         except (Refused, Fault) as error:
-            about = error.param or ""
-            if len(works) == 1 or about.startswith("questions."):
-                return [error] * len(works)
+            if len(works) == 1:
+                return [error]
         half = len(works) // 2
         return self.run(works[:half]) + self.run(works[half:])
 

@@ -2,11 +2,17 @@
 
 import pytest
 
+from spinf_serve.engine.api import Work as EngineWork
+from spinf_serve.engine.api import open_engine
+from spinf_serve.engine.config import EMBEDDED, EngineConfig
+from spinf_serve.engine.work import Limits
 from spinf_serve.evals.remote import Remote, open_remote
 from spinf_serve.evals.runner import run
 from spinf_serve.evals.scorer import Work, cautions, in_process, over_http
 from spinf_serve.evals.store import kept, matrix, recording
+from spinf_serve.evals.verify import verify
 from spinf_serve.packs.errors import Busy, Fault, Refused, Unusable
+from spinf_serve.packs.present import wrapped
 from spinf_serve.server.config import ServerConfig
 from tests.support.kept_scores import golden_pack, project_with
 from tests.support.servers import running
@@ -41,6 +47,25 @@ def test_one_refusal_or_fault_costs_no_other_row_its_answer(server):
             continue
         for own, told in zip(one, other, strict=True):
             assert [p.options for p in own.prompts] == [p.options for p in told.prompts]
+
+
+@pytest.mark.weights
+def test_the_embedded_models_scores_are_kept_and_asked_again_bit_for_bit(tmp_path):
+    config = EngineConfig(model=EMBEDDED, device="cpu", token_budget=512)
+    scorer = in_process(open_engine(config, Limits(max_content_tokens=64)))
+    contents = ["It came late.", "word " * 100, "Where is my money?", ""]
+    project = project_with(tmp_path, contents, parameters='{"shop": "Lamps"}')
+    report = run(project, "d", golden_pack(), scorer, print)
+    assert (report.asked, report.floors, report.refused) == (12, 4, {"content_too_long": 1})
+    found = verify(project, "d", golden_pack(), scorer)
+    assert (found.rows, found.answers, found.floors, found.different) == (3, 12, 4, ())
+    alone = open_engine(config, Limits())
+    held = recording(project, "d", golden_pack(), scorer.identity.bits)
+    (question,) = golden_pack().questions[2:]
+    content = wrapped(golden_pack(), contents[2], None, {"shop": "Lamps"})
+    (result,) = alone.run([EngineWork(content, (question,))])
+    (prompt,) = result.answers[0].prompts
+    assert held.logprobs(content, question) == tuple(one.logprob for one in prompt.options)
 
 
 def test_scores_of_a_server_and_of_this_process_are_one_store(server, tmp_path):

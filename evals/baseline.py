@@ -4,6 +4,7 @@ It holds ids, digests, labels, scores and verdicts of rows, and no text. Floats 
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -53,6 +54,14 @@ def evaluation_text(
     if comparisons:
         told["comparisons"] = [asdict(one) for one in comparisons]
     return json.dumps(told, ensure_ascii=True, allow_nan=False, indent=1) + "\n"
+
+
+def is_evaluation(path: Path) -> bool:
+    """Whether a file is one that `evaluation_text` made, by its first bytes; a pack's is not."""
+    try:
+        return re.match(rb'\s*\{\s*"format":', read_regular(path, MAX_BYTES)[:64]) is not None
+    except OSError:
+        return False
 
 
 def read_evaluation(path: Path) -> Evaluation:

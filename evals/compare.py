@@ -45,7 +45,7 @@ class Flips:
         right_before, right_now: of these, how many the baseline and the candidate have right.
         fixes, breaks: ids that became right, and that became wrong.
         units_fixed, units_broken: groups (or single rows) with more fixes, and with more breaks.
-        units_at_risk: groups that could break: those with a row that the baseline has right.
+        units: groups (or single rows) that are compared.
         p_differs: exact two-sided p of no difference.
         p_worse: exact one-sided p of "not worse"; small when breaks prevail.
     """
@@ -57,7 +57,7 @@ class Flips:
     breaks: tuple[str, ...]
     units_fixed: int
     units_broken: int
-    units_at_risk: int
+    units: int
     p_differs: float
     p_worse: float
 
@@ -186,7 +186,7 @@ def _flips(
         tuple(row for row, one in zip(rows, change, strict=True) if one < 0),
         fixed,
         broken,
-        sum(bool(was[block].any()) for block in blocks),
+        len(blocks),
         differs,
         worse,
     )

@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Literal
 
 from spinf_serve.evals.compare import Comparison, holm
-from spinf_serve.evals.drift import RateDrift, ScoreDrift
+from spinf_serve.evals.drift import Counted, RateDrift, ScoreDrift
 from spinf_serve.evals.judged import Evaluation, Measured
 from spinf_serve.packs.errors import Unusable
 
@@ -251,8 +251,8 @@ def _verdicts(one: Comparison, p: float, level: float, tests: int) -> Outcome:
     rule = f"verdicts {_NOT_WORSE}"
     if p < level:
         return Outcome(rule, one.target, "regression", saw, flips.breaks)
-    if 0.5**flips.units_at_risk * tests >= level:
-        saw += f"; with {flips.units_at_risk} rows at risk no number of breaks would be noticed"
+    if 0.5**flips.units * tests >= level:
+        saw += f"; {flips.units} rows are so few that no number of breaks would be noticed"
         return Outcome(rule, one.target, "cannot judge", saw, flips.breaks)
     return Outcome(rule, one.target, "pass", saw, flips.breaks)
 
@@ -295,6 +295,24 @@ def promise_kept(target: str, promise: str, drift: RateDrift, level: float = LEV
     return Outcome(rule, target, "pass", saw)
 
 
+def fulfilled(
+    target: str, promise: str, new: Counted, p_worse: float, least_p: float, level: float = LEVEL
+) -> Outcome:
+    """Hold new labels to a promise's limit itself.
+
+    Args:
+        p_worse: one-sided p of "the limit is kept".
+        least_p: the smallest p that as many rows could give.
+    """
+    rule = f"new labels do not belie: {promise}"
+    saw = f"{new.k} of {new.n} on these rows, p of so few by chance {p_worse:.4f} (level {level:g})"
+    if p_worse < level:
+        return Outcome(rule, target, "regression", saw)
+    if least_p >= level:
+        return Outcome(rule, target, "cannot judge", f"{saw}; so few rows cannot show a fall")
+    return Outcome(rule, target, "pass", saw)
+
+
 def rows_alike(target: str, drift: ScoreDrift, level: float = LEVEL) -> Outcome:
     """Whether new rows are like the baseline's, by their scores alone.
 
@@ -323,6 +341,9 @@ def same_numbers(what: str, made_under: str, now: str) -> Outcome:
         what: whose digest the first is, such as `the pack's proof`.
     """
     rule = f"the model that {what} was made under"
+    if not made_under or not now:
+        saw = "a digest is not told: give the token of a trusted caller"
+        return Outcome(rule, "", "cannot judge", saw)
     saw = f"{made_under[:12]}, now {now[:12]}"
     return Outcome(rule, "", "pass" if made_under == now else "stale fingerprint", saw)
 

@@ -59,7 +59,7 @@ def test_a_group_of_copies_counts_once():
     flips = compare(before, now).flips
     assert flips is not None
     assert len(flips.breaks) == 20
-    assert (flips.units_broken, flips.units_at_risk) == (1, 1)
+    assert (flips.units_broken, flips.units) == (1, 1)
     assert flips.p_worse == 0.5
 
 

@@ -183,7 +183,7 @@ def test_rows_that_could_never_show_a_regression_are_not_judged():
     before = judged([YES] * 4, [YES] * 4)
     (verdicts, scores) = not_worse([compare(before, before)])
     assert (verdicts.word, scores.word) == ("cannot judge", "cannot judge")
-    assert "4 rows at risk" in verdicts.saw
+    assert "4 rows are so few" in verdicts.saw
 
 
 def test_sides_that_share_no_labelled_row_are_not_judged():
@@ -245,3 +245,5 @@ def test_unlike_rows_are_no_regression():
 def test_fingerprints():
     assert same_numbers("the proof", "a" * 64, "a" * 64).word == "pass"
     assert same_numbers("the proof", "a" * 64, "b" * 64).word == "stale fingerprint"
+    assert same_numbers("the proof", "a" * 64, "").word == "cannot judge"
+    assert same_numbers("the proof", "", "a" * 64).word == "cannot judge"

@@ -1,0 +1,53 @@
+"""A verdict as lines for a terminal, with the word and the exit code first."""
+
+from collections.abc import Sequence
+
+from spinf_serve.evals.compare import Comparison
+from spinf_serve.evals.gate import Verdict
+from spinf_serve.evals.judged import Evaluation
+from spinf_serve.evals.reports.told import facts, figure, listed, pairing_lines
+
+_SHOWN = 10
+_SHORT = ("accuracy", "precision", "recall", "f1", "roc_area", "brier", "ece")
+
+
+def lines(
+    evaluation: Evaluation, verdict: Verdict, comparisons: Sequence[Comparison] = ()
+) -> list[str]:
+    """The lines. Control characters in texts of others are written out."""
+    told = [f"{verdict.sentence}, exit code {verdict.exit_code}", ""]
+    told += [f"{title:<8}{text}" for title, text in facts(evaluation)]
+    if verdict.outcomes:
+        told.append("")
+        for one in verdict.outcomes:
+            target = f"{one.target}: " if one.target else ""
+            told.append(f"{one.word:<18}{target}{one.rule}")
+            told.append(f"{'':<18}{one.saw}")
+            if one.word != "pass" and one.rows:
+                told.append(f"{'':<18}{', '.join(listed(one.rows, _SHOWN))}")
+    for target in evaluation.targets:
+        told += ["", target.judged.target]
+        for name in _SHORT:
+            if name in target.metrics:
+                told.append(f"  {name:<10}{figure(target.metrics[name])}")
+        if target.ece_noise is not None:
+            told.append(f"  {'':<10}an ece of {target.ece_noise:.3f} is chance here")
+        told += [f"  {note}" for note in target.notes]
+    if comparisons:
+        refused = [one.row for one in evaluation.refused]
+        told += ["", *pairing_lines(comparisons[0], refused)]
+        for change in comparisons:
+            if change.flips is not None and change.flips.fixes + change.flips.breaks:
+                fixes, breaks = change.flips.fixes, change.flips.breaks
+                told.append(f"{change.target}: {len(fixes)} fixed, {len(breaks)} broken")
+                told += [f"  broken: {row}" for row in listed(breaks, _SHOWN)]
+    if evaluation.notes:
+        told += ["", *evaluation.notes]
+    return [_printable(line) for line in told]
+
+
+def _printable(line: str) -> str:
+    return "".join(
+        one if ord(one) >= 0x20 and not 0x7F <= ord(one) <= 0x9F else f"\\x{ord(one):02x}"
+        for one in line
+    )

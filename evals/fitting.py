@@ -238,7 +238,7 @@ def _parts(
         raise Unusable(
             f"{len(open_rows):,} of {len(found):,} rows of {dataset} have no score of this model for"
             f" every question of {pack.id} (such as row {(open_rows or ['?'])[0]!r}); score them"
-            " first, with the command without --stored"
+            " first, with the command without --bits"
         )
     ordered = [found[kept.rows[index]] for index in indexes.tolist()]
     weights = [np.nan if row.weight is None else row.weight for row in ordered]

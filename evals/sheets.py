@@ -258,6 +258,8 @@ class CsvSheet:
                 new = [one.name for one in wanted.added] if number == 0 else next(cells_of)
                 short = self._delimiter * (len(self.columns) - len(cells))
                 copy.write(f"{row}{short}{self._delimiter}{self._encoded(new)}{end}")
+            if next(cells_of, None) is not None:
+                raise ValueError("there are more cells than rows")
 
     def _encoded(self, cells: Sequence[Cell]) -> str:
         line = io.StringIO()

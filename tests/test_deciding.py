@@ -161,6 +161,7 @@ def test_rows_that_are_gone_are_no_longer_kept(tmp_path):
     engine = Counting()
     done, out, _ = decide(path, pack_of(), engine)
     assert (done.rows, done.reused, engine.contents) == (5, 5, [])
+    assert sum(done.verdicts.values()) == 5
     assert [row["text"] for row in rows_of(out)] == texts[:5]
 
 

@@ -82,6 +82,9 @@ def group_codes(groups: Sequence[Any] | NDArray[Any] | None, count: int) -> Code
         return np.arange(count)
     if len(groups) != count:
         raise ValueError(f"{count} rows but {len(groups)} groups")
+    if isinstance(groups, np.ndarray) and groups.dtype.kind in "iu":
+        _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
+        return np.argsort(np.argsort(first))[inverse]
     seen: dict[Any, int] = {}
     codes = np.empty(count, dtype=np.int64)
     for index, group in enumerate(groups):

@@ -147,7 +147,7 @@ def test_isotonic_is_scikit_learns():
     assert found.apply(PROBE).tolist() == pytest.approx(oracle.predict(PROBE).tolist())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(ROWS)
 def test_every_map_gives_probabilities_that_never_fall(rows):
     p, holds = [row[0] for row in rows], [row[1] for row in rows]
@@ -157,7 +157,7 @@ def test_every_map_gives_probabilities_that_never_fall(rows):
         assert (np.diff(out) >= -1e-12).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(ROWS, st.randoms(use_true_random=False))
 def test_maps_ignore_the_order_of_rows_and_the_unit_of_weights(rows, random):
     p, holds, weights = ([row[index] for row in rows] for index in range(3))

@@ -71,6 +71,12 @@ def test_groups_count_by_appearance_and_none_is_a_group_of_its_own():
     assert group_codes(["b", None, "a", "b", None], 5).tolist() == [0, 1, 2, 0, 3]
 
 
+@given(st.lists(st.integers(-3, 3)))
+def test_numbered_groups_count_as_named_ones_do(groups):
+    numbered = group_codes(np.array(groups, dtype=np.int64), len(groups))
+    assert numbered.tolist() == group_codes([str(one) for one in groups], len(groups)).tolist()
+
+
 def test_lengths_that_differ_are_a_fault_of_the_program():
     with pytest.raises(ValueError, match="2 rows but 3 in labels"):
         same_length(2, labels=[1, 2, 3])

@@ -135,6 +135,12 @@ def test_no_labelled_rows_give_none_everywhere():
         assert figures.notes[-1] == "no labelled row: nothing can be said"
 
 
+def test_a_row_exactly_at_the_cut_is_flagged():
+    found = judged([0.3, 0.7], [False, True], Cut("p", 0.7)).overall
+    assert found.rates.confusion.tp == 1
+    assert found.notes[-1] == "1 rows lie exactly at the cut and are flagged"
+
+
 def test_a_slice_without_labels_is_judged_as_empty():
     slices = [{"lang": "de"}, {"lang": "en"}]
     found = judged([0.4, 0.6], [True, None], Cut("p", 0.5), slices)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
+from spinf_serve.evals.pace import Pace
 from spinf_serve.evals.project import Project
 from spinf_serve.evals.score_tables import Findings, Known, keep, known
 from spinf_serve.evals.scorer import Scorer, Work, cautions
@@ -22,20 +23,8 @@ from spinf_serve.packs.pack import Pack
 from spinf_serve.packs.question import Question
 from spinf_serve.packs.recording import Logprobs
 
-Say = Callable[[str], None]
-
 SAVE_SECONDS = 3.0
 """How often what was answered is kept."""
-
-BATCH_ROWS = 256
-"""Most contents that are asked together."""
-
-BATCH_SECONDS = 2.0
-"""How long a batch may take before the next one is smaller: no more is lost when a run is killed."""
-
-SAY_SECONDS = 5.0
-QUIET_SECONDS = 2.0
-"""Nothing is told of what takes less."""
 
 MOST_FAULTS = 32
 """Faults in a row without an answer after which a run ends: it is the engine, and not the row."""
@@ -83,7 +72,7 @@ def run(
     dataset: str,
     pack: Pack,
     scorer: Scorer,
-    say: Say,
+    say: Callable[[str], None],
     *,
     split: str | None = None,
 ) -> RunReport:
@@ -114,7 +103,7 @@ class _Run:
         dataset: str,
         pack: Pack,
         scorer: Scorer,
-        say: Say,
+        say: Callable[[str], None],
         split: str | None,
     ) -> None:
         self._project = project
@@ -135,7 +124,7 @@ class _Run:
         self._refused: Counter[str] = Counter()
         self._asked = self._reused = self._floors = self._failed = 0
         self._faults = self._unpresented = 0
-        self._pace = _Pace(say)
+        self._pace = Pace(say)
         self._say = say
 
     def report(self) -> RunReport:
@@ -179,12 +168,9 @@ class _Run:
             for digest in window.contents
             if len(held.prompts.get(digest, ())) < len(self._prompts)
         }
-        kept_before = {
-            digest: count * len(self._prompts) - len(missing.get(digest, ()))
-            for digest, count in window.counts.items()
-            if digest not in held.refused
-        }
-        self._reused += sum(kept_before.values())
+        for digest, count in window.counts.items():
+            if digest not in held.refused:
+                self._reused += count * len(self._prompts) - len(missing.get(digest, ()))
         lost: dict[str, str | None] = dict(held.refused)
         todo = dict(missing)
         self._pace.expect(len(todo), share)
@@ -207,7 +193,9 @@ class _Run:
                 if time.monotonic() - self._saved_at > SAVE_SECONDS:
                     self._save()
         for digest, code in lost.items():
-            self._reused -= kept_before.get(digest, 0)
+            if digest not in held.refused:
+                # Of equal rows, none has what the first one did not get.
+                self._reused -= (window.counts[digest] - 1) * len(missing.get(digest, ()))
             if code is None:
                 self._failed += window.counts[digest]
             else:
@@ -371,51 +359,3 @@ def _finite(values: Logprobs, question: Question) -> Logprobs:
     if not all(map(isfinite, values)):
         raise Fault(f"question {question.id}: {list(values)} are not all finite numbers")
     return values
-
-
-class _Pace:
-    """How fast a run is, how many contents go into the next batch, and what is told of it.
-
-    Attributes:
-        batch: contents of the next batch.
-    """
-
-    def __init__(self, say: Say) -> None:
-        self.batch = 1
-        self._say = say
-        self._count = self._expected = 0
-        self._share = 1.0
-        self._begun = self._batch_begun = time.monotonic()
-        self._tell_at = self._begun + QUIET_SECONDS
-
-    def expect(self, count: int, share: float) -> None:
-        """So many more contents are to be asked, up to that share of the dataset."""
-        self._expected += count
-        self._share = share
-        self._batch_begun = time.monotonic()
-
-    def done(self, count: int, more: str) -> None:
-        """Counts a batch; tells rate and time left now and then, and `more` behind it."""
-        self._count += count
-        now = time.monotonic()
-        seconds = now - self._batch_begun
-        if seconds < BATCH_SECONDS / 2:
-            self.batch = min(2 * self.batch, BATCH_ROWS)
-        elif seconds > BATCH_SECONDS:
-            self.batch = max(1, self.batch // 2)
-        self._batch_begun = now
-        if now < self._tell_at:
-            return
-        self._tell_at = now + SAY_SECONDS
-        rate = self._count / (now - self._begun)
-        # What is missing of rows that were not looked at yet is taken to be as in those before.
-        of = max(self._count, round(self._expected / self._share))
-        about = "" if self._share == 1 else "about "
-        self._say(
-            f"asked {self._count:,} of {about}{of:,} contents, {_short(rate)} a second,"
-            f" {about}{(of - self._count) / rate:.0f} s left{more}"
-        )
-
-
-def _short(rate: float) -> str:
-    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"

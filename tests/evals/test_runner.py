@@ -10,7 +10,7 @@ import pytest
 from spinf_serve.evals.runner import MOST_FAULTS, run
 from spinf_serve.evals.scorer import in_process
 from spinf_serve.evals.store import kept, matrix, recording
-from spinf_serve.packs.errors import Fault, Unusable
+from spinf_serve.packs.errors import Fault, Refused, Unusable
 from tests.support.kept_scores import Counting, golden_pack, pack_with, project_with, put
 from tests.support.processes import line_with, start_process
 from tests.support.stub_engine import NAN, StubEngine, scores
@@ -91,6 +91,34 @@ def test_a_refused_row_is_kept_with_its_code_and_costs_no_other(tmp_path):
     assert kept(project)[0].refused == {"content_too_long": 2}
 
 
+def test_equal_rows_that_are_refused_reuse_nothing(tmp_path):
+    project = project_with(tmp_path, ["word " * 5000, "a", "word " * 5000])
+    report, _ = asked(project, golden_pack(), Counting())
+    assert (report.asked, report.reused, report.refused) == (4, 0, {"content_too_long": 2})
+
+
+class Picky(Counting):
+    """Refuses the question `kind` about contents with an X in them."""
+
+    def run(self, works):
+        outcomes = super().run(works)
+        for place, work in enumerate(works):
+            ids = [question.id for question in work.questions]
+            if "X" in work.content and "kind" in ids:
+                param = f"questions.{ids.index('kind')}.options.0"
+                outcomes[place] = Refused("option_too_long", "too long here", param)
+        return outcomes
+
+
+def test_one_question_refused_about_one_row_costs_no_other_answer(tmp_path):
+    project = project_with(tmp_path, ["a", "X", "b"])
+    report, _ = asked(project, golden_pack(), Picky())
+    assert (report.asked, report.refused) == (11, {"option_too_long": 1})
+    again = Picky()
+    report, _ = asked(project, golden_pack(), again)
+    assert (report.asked, report.refused, again.works) == (0, {"option_too_long": 1}, [])
+
+
 def test_a_fault_is_not_kept_and_is_asked_again(tmp_path):
     project = project_with(tmp_path, ["a", f"bad {NAN}", "b"])
     for _ in range(2):
@@ -132,8 +160,8 @@ def test_a_dataset_that_is_not_there_is_one_line(tmp_path):
 def test_progress_tells_rate_time_left_and_what_was_kept(tmp_path, monkeypatch):
     project = project_with(tmp_path, TEXTS)
     asked(project, pack_with(2), Counting())
-    monkeypatch.setattr("spinf_serve.evals.runner.QUIET_SECONDS", -1.0)
-    monkeypatch.setattr("spinf_serve.evals.runner.SAY_SECONDS", -1.0)
+    monkeypatch.setattr("spinf_serve.evals.pace.QUIET_SECONDS", -1.0)
+    monkeypatch.setattr("spinf_serve.evals.pace.SAY_SECONDS", -1.0)
     report, lines = asked(project, pack_with(4), Counting())
     assert report.reused == 14
     assert lines[-1].startswith("asked 7 of 7 contents, ")

@@ -23,7 +23,7 @@ class Plan:
 
 
 PLANS: Mapping[str, Plan] = {
-    "spam": Plan(100, 220, 220),
+    "spam": Plan(100, 220, 150),
     "r8": Plan(100, 200, 200),
     "reviews": Plan(40, 80, 80),
 }

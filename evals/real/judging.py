@@ -24,6 +24,9 @@ from spinf_serve.packs.recording import Recording
 TARGET = Target("precision", 0.9, 0.05)
 """What is promised."""
 
+LEAST_FLAGGED = 10
+"""Flagged rows below which a rate is not looked at."""
+
 PROMISED: Mapping[str, tuple[str, ...]] = {
     "spam": ("spam",),
     "r8": ("earn", "acq"),
@@ -50,7 +53,7 @@ def judge(
     """The result of a run as a JSON object.
 
     The pack's constants are fitted on the part `fit`; the cuts to test are those that flag given
-    shares of its scores. One of them is certified on the part `cut`, whose labels nothing else was
+    shares of its scores. One of them is certified, if any can be, on the part `cut`, whose labels nothing else was
     chosen by, and looked at on the part `held`.
 
     Args:
@@ -97,8 +100,16 @@ def judge(
         }
         cuts = preset_cuts("coverage", scores["fit"])
         promise = certify(scores["cut"], truths["cut"], TARGET, cuts, delta=delta)
+        plain = _plain_cut(cuts.tolist(), scores["cut"], truths["cut"])
         result["promised"][category] = {
             **_promise(promise),
+            "plain": None
+            if plain is None
+            else {
+                "cut": plain,
+                "cut_rows": _at(plain, scores["cut"], truths["cut"]),
+                "held": _at(plain, scores["held"], truths["held"]),
+            },
             "held": None
             if promise.point is None
             else _at(promise.point.cut, scores["held"], truths["held"]),
@@ -149,6 +160,20 @@ def _promise(found: Certificate | NotReachable) -> dict[str, Any]:
             "recall": None if point.recall is None else round(point.recall, 4),
         }
     return told | {"notes": list(found.notes)}
+
+
+def _plain_cut(
+    cuts: Sequence[float], scores: Sequence[float], truth: Sequence[bool]
+) -> float | None:
+    """The lowest cut at which these rows happen to reach the target: what is taken without a test.
+
+    None where no cut with `LEAST_FLAGGED` flagged rows does.
+    """
+    for cut in sorted(cuts):
+        flagged = [holds for score, holds in zip(scores, truth, strict=True) if score >= cut]
+        if len(flagged) >= LEAST_FLAGGED and sum(flagged) >= TARGET.value * len(flagged):
+            return cut
+    return None
 
 
 def _at(cut: float, scores: Sequence[float], truth: Sequence[bool]) -> dict[str, Any]:

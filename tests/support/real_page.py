@@ -33,7 +33,8 @@ pack's constants are fitted on the part *fit*. The cuts to test are those that f
 its scores, so that they are set before a label of the part *cut* is seen; there the loosest one with a
 precision of 90 % is certified by the [fixed sequence of exact tests](../evals/certify.py), and what it
 does is read off the part *held*, by whose labels nothing was chosen. Several promises on the same rows
-share the chance of 5 %. Of e-mails subject and body are read; other headers name the collection.
+share the chance of 5 %. Beside it stands the lowest of these cuts at which the rows merely happen to
+reach the target, which promises nothing. Of e-mails subject and body are read; other headers name the collection.
 """
 
 
@@ -62,6 +63,7 @@ def _section(found: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     for category, told in found["promised"].items():
         yield _promise(category, told)
+        yield _plain(told["plain"])
         yield ""
     if "routed_held" in found:
         yield f"Routed to the right class of the held rows: {_rate(found['routed_held'])}."
@@ -89,6 +91,18 @@ def _promise(category: str, told: Mapping[str, Any]) -> str:
         head = f"**not reachable yet**; best cut {cut['cut']:.4f}, where {seen}"
     recall = "-" if held["recall"] is None else f"{held['recall']:.3f}"
     return f"**{category}**, {sure}: {head}. Held rows there: precision {_rate(held['precision'])}, recall {recall}."
+
+
+def _plain(told: Mapping[str, Any] | None) -> str:
+    """The cut that a rule without a test takes."""
+    if told is None:
+        return "No cut happens to reach it on the rows of the part *cut*, tested or not."
+    seen, held = told["cut_rows"]["precision"], told["held"]
+    recall = "-" if held["recall"] is None else f"{held['recall']:.3f}"
+    return (
+        f"Without a test one would take {told['cut']:.4f}, where {seen['right']} of {seen['of']} happen"
+        f" to hold. Held rows there: precision {_rate(held['precision'])}, recall {recall}."
+    )
 
 
 def _rate(rate: Mapping[str, Any]) -> str:

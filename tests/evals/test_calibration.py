@@ -1,5 +1,7 @@
 """Calibration maps: oracles, known worlds, what small or odd samples say, and the order of maps."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -293,7 +295,7 @@ def test_too_few_rows_of_a_label_for_the_folds_are_refused():
 
 def mean_losses(world, count, fresh):
     """Mean log loss of Platt's, the beta and the isotonic map on fresh rows, over 20 samples."""
-    found = {platt: [], beta: [], isotonic: []}
+    found: dict[Any, list[float]] = {platt: [], beta: [], isotonic: []}
     for seed in range(20):
         raw, holds = world(np.random.default_rng([count, seed]), count)
         for maker, losses in found.items():

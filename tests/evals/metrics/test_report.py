@@ -1,5 +1,7 @@
 """The report: the same figures as its parts, on the rows that are labelled, in words where none."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -37,7 +39,7 @@ def test_every_figure_is_that_of_its_part():
     p, labels = world()
     weights = np.linspace(1, 2, len(p))
     groups = [f"thread {index // 2}" for index in range(len(p))]
-    both = {"weights": weights, "groups": groups}
+    both: dict[str, Any] = {"weights": weights, "groups": groups}
     found = judged(p, labels, Cut("p", 0.6), **both).overall
     assert found.rates == rates(p >= 0.6, labels, **both)
     assert found.ranking["p"].roc == roc_area(p, labels, **both)
@@ -102,9 +104,10 @@ def test_risk_hands_over_the_rows_nearest_to_the_cut_first():
 
 
 def test_a_score_without_p_is_ranked_and_cut_but_not_taken_at_its_word():
-    found = report(rows_of(3), {"score": [-3.0, 2.0, 5.0]}, [False, True, True], Cut("score", 1))
-    assert found.overall.word is None
-    assert found.overall.rates.accuracy.value == 1
+    scores = [-3.0, 2.0, 5.0]
+    found: Any = report(rows_of(3), {"score": scores}, [False, True, True], Cut("score", 1)).overall
+    assert found.word is None
+    assert found.rates.accuracy.value == 1
 
 
 def test_one_class_separable_ties_and_few_rows_are_told_in_words():

@@ -25,7 +25,7 @@ def test_a_small_slice_warns_and_is_judged_all_the_same():
     large, small = by(rows, lambda mask: int(mask.sum()))
     assert (large.name, large.value, large.rows, large.warning) == ("lang", "de", LEAST_ROWS, None)
     assert (small.rows, small.result) == (1, 1)
-    assert "1 rows, fewer than 30" in small.warning
+    assert (small.warning or "").startswith("1 rows, fewer than 30")
 
 
 def test_no_rows_and_no_columns_have_no_slices():

@@ -7,7 +7,6 @@ used for before is handed in, and who saves what is not its affair.
 """
 
 from collections.abc import Hashable, Sequence
-from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -60,7 +59,7 @@ def certify(
     """
     if target.kind == "cost":
         raise ValueError("nothing is promised of a cost; see spinf_serve.evals.cost")
-    kind = cast(Promise, target.kind)
+    kind: Promise = target.kind
     values = np.asarray(scores, dtype=np.float64)
     delta = target.delta if delta is None else delta
     known, truth = _truth(labels, kind, len(values))
@@ -157,15 +156,11 @@ def bands(
 
     steps = np.unique(np.asarray(cuts, dtype=np.float64))
     act, passing = promise(precision, steps), promise(npv, steps)
-    if isinstance(act, Certificate) and isinstance(passing, Certificate):
-        if passing.cut > act.cut:
-            both = sorted(set(act.passed) & set(passing.passed))
-            meet = both[len(both) // 2] if both else act.cut
-            steps = np.array(sorted({*act.passed, *passing.passed}))
-            act, passing = (
-                promise(precision, steps[steps >= meet]),
-                promise(npv, steps[steps <= meet]),
-            )
+    if isinstance(act, Certificate) and isinstance(passing, Certificate) and passing.cut > act.cut:
+        both = sorted(set(act.passed) & set(passing.passed))
+        meet = both[len(both) // 2] if both else act.cut
+        steps = np.array(sorted({*act.passed, *passing.passed}))
+        act, passing = promise(precision, steps[steps >= meet]), promise(npv, steps[steps <= meet])
     flagged = act.point.coverage if isinstance(act, Certificate) else 0.0
     passes = 1 - passing.point.coverage if isinstance(passing, Certificate) else 0.0
     return Bands(act, passing, 1000 * max(0.0, 1 - flagged - passes))

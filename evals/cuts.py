@@ -119,7 +119,8 @@ def labels_needed(value: float, errors: int, delta: float = 0.05) -> int:
 
 
 def _reaches(rows: int, errors: int, value: float, delta: float) -> bool:
-    return float(lower(np.float64(rows - errors), np.float64(rows), delta)) >= value - 1e-12
+    bound = lower(np.array([float(rows - errors)]), np.array([float(rows)]), delta)
+    return bool(bound[0] >= value - 1e-12)
 
 
 def least_counted(

@@ -144,13 +144,17 @@ def _interval(kind: Promise, here: Counts, base: float | None, k: float, n: floa
 def _effective(estimate: float, bound: float, delta: float, from_above: bool) -> float:
     """Rows m for which the exact bound of `estimate` x m of m is `bound`."""
     rate, goal = (1 - estimate, 1 - bound) if from_above else (estimate, bound)
+
+    def reached(rows: float) -> bool:
+        return bool(lower(np.array([rate * rows]), np.array([rows]), delta)[0] >= goal)
+
     low, high = 0.0, 1.0
-    while high < 1e12 and float(lower(np.float64(rate * high), np.float64(high), delta)) < goal:
+    while high < 1e12 and not reached(high):
         low, high = high, 2 * high
     for _ in range(60):
         middle = (low + high) / 2
-        if float(lower(np.float64(rate * middle), np.float64(middle), delta)) < goal:
-            low = middle
-        else:
+        if reached(middle):
             high = middle
+        else:
+            low = middle
     return high

@@ -97,12 +97,13 @@ def remarks(
     if stated is not None:
         side = {"precision": "or more", "npv": "or less"}.get(kind, "exactly")
         notes.append(
-            f"holds for traffic with {stated:.2%} positives {side}, whose classes score as these"
+            f"holds for traffic with {_percent(stated, 2)} positives {side}, whose classes score as"
+            " these"
         )
     elif own is not None and kind != "recall":
         notes.append(
-            f"holds for traffic like the rows, with {own:.2%} positives; state the base rate where"
-            " the labels were drawn class by class"
+            f"holds for traffic like the rows, with {_percent(own, 2)} positives; state the base rate"
+            " where the labels were drawn class by class"
         )
     return notes
 
@@ -140,10 +141,10 @@ def words(
         f" {1 - delta:.4g} certainty. The best cut is {point.cut:g}: {point.k:,} {of}"
     )
     if stated is not None:
-        text += f", {point.estimate:.1%} at {stated:.2%} positives"
+        text += f", {_percent(point.estimate, 1)} at {_percent(stated, 2)} positives"
     text += (
-        f" (95 % interval {point.interval.low:.1%} to {point.interval.high:.1%},"
-        f" {'upper' if most else 'lower'} bound {point.bound:.1%})"
+        f" (95 % interval {_percent(point.interval.low, 1)} to {_percent(point.interval.high, 1)},"
+        f" {'upper' if most else 'lower'} bound {_percent(point.bound, 1)})"
     )
     if why == "too_few_rows":
         least = minimum_rows(target.value, delta)
@@ -151,3 +152,7 @@ def words(
     if more is None:
         return text + ". At these rates no number of labels would carry it"
     return text + f". About {more:,} more labelled rows like these would"
+
+
+def _percent(share: float, digits: int) -> str:
+    return f"{100 * share:.{digits}f} %"

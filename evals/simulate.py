@@ -54,58 +54,77 @@ def simulate(runs: int, labels: tuple[int, ...] = LABELS, seed: int = SEED) -> l
     for index, make in enumerate(WORLDS):
         world = make(np.random.default_rng([seed, index]))
         spaced = preset_cuts("lift")
-        binned = Binned(world, spaced)
+        placed = binned(world, spaced)
         for size in labels:
-            cells.append(cell(binned, size, runs, True, seed))
+            cells.append(cell(placed, size, runs, True, seed))
             if world.rule is not None:
-                cells.append(cell(binned, size, runs, False, seed))
+                cells.append(cell(placed, size, runs, False, seed))
         if world.name == "plain":
             ranks = tuple(round(0.05 * step, 2) for step in range(2, 21))
             # Cuts by unlabelled traffic of the same kind, not by the labelled rows.
             unlabelled = make(np.random.default_rng([seed, 1000])).scores[0]
-            by_ranks = Binned(world, preset_cuts("coverage", unlabelled, shares=ranks))
+            by_ranks = binned(world, preset_cuts("coverage", unlabelled, shares=ranks))
             for size in labels:
                 cells.append(replace(cell(by_ranks, size, runs, True, seed), way="ranks"))
                 cells.append(in_sample(world, size, runs, seed))
     return cells
 
 
+@dataclass(frozen=True, slots=True)
 class Binned:
     """A world with each score's place among the cuts, so that runs only count.
 
     Attributes:
         world: as given.
         cuts: [C] in the order of the walk.
-        places: [W, M] how many cuts of the walk flag a row: it counts at these.
+        places: [W, M] how many of the cuts lie at a row's score or below: it is flagged at these.
         truth: [W, C] the promised rate of the traffic. coverage: [W, C] share flagged.
     """
 
-    def __init__(self, world: World, cuts: Array) -> None:
-        self.world = world
-        descending = world.kind == "precision"
-        self.cuts = np.sort(cuts)[::-1] if descending else np.sort(cuts)
-        self.places = np.searchsorted(np.sort(cuts), world.scores, side="right").astype(np.int64)
-        true = [count(scores, world.holds, self.cuts) for scores in world.scores]
-        self.truth = np.array([estimates(world.kind, one, None) for one in true])
-        self.coverage = np.array([estimates("flag_rate", one, None) for one in true])
-
-    def counts(self, wording: int, rows: NDArray[np.int64], counted: NDArray[np.bool_]) -> Counts:
-        """Rows at each cut and above, by class, for every run, [R, C]."""
-        runs, width = len(rows), len(self.cuts) + 1
-        # Four in one: the run, whether the row counts, its class, its place.
-        key = np.arange(runs)[:, None] * 2 + self.world.holds[rows]
-        key = key * width + self.places[wording][rows]
-        tally = np.bincount(key[counted], minlength=runs * 2 * width).astype(np.float64)
-        above = tally.reshape(runs, 2, width)[..., ::-1].cumsum(axis=-1)
-        whole = above[..., -1:]
-        # In ascending order of cuts, a row is above the first `place` of them.
-        above = above[..., :-1] if self.world.kind == "precision" else above[..., -2::-1]
-        return Counts(above[:, 1], above[:, 0], whole[:, 1], whole[:, 0])
+    world: World
+    cuts: Array
+    places: NDArray[np.int64]
+    truth: Array
+    coverage: Array
 
 
-def cell(binned: Binned, labels: int, runs: int, rules: bool, seed: int) -> Cell:
+def binned(world: World, cuts: Array) -> Binned:
+    """Place a world's scores among cuts, and count what is true at each."""
+    ascending = np.sort(cuts)
+    order = ascending[::-1] if world.kind == "precision" else ascending
+    true = [count(scores, world.holds, order) for scores in world.scores]
+    return Binned(
+        world,
+        order,
+        np.searchsorted(ascending, world.scores, side="right").astype(np.int64),
+        np.array([estimates(world.kind, one, None) for one in true]),
+        np.array([estimates("flag_rate", one, None) for one in true]),
+    )
+
+
+def tally(
+    placed: Binned, wording: int, rows: NDArray[np.int64], counted: NDArray[np.bool_]
+) -> Counts:
+    """Counted rows at each cut and above, by class, for every run, [R, C].
+
+    Args:
+        rows: [R, n] positions in the traffic. counted: [R, n].
+    """
+    runs, width = len(rows), len(placed.cuts) + 1
+    key = np.arange(runs)[:, None] * 2 + placed.world.holds[rows]
+    key = key * width + placed.places[wording][rows]
+    cells = np.bincount(key[counted], minlength=runs * 2 * width).astype(np.float64)
+    # From the highest place down: entry i holds the rows at the i-th cut from above, and above it.
+    above = cells.reshape(runs, 2, width)[..., ::-1].cumsum(axis=-1)
+    whole, above = above[..., -1:], above[..., :-1]
+    if placed.world.kind != "precision":
+        above = above[..., ::-1]
+    return Counts(above[:, 1], above[:, 0], whole[:, 1], whole[:, 0])
+
+
+def cell(placed: Binned, labels: int, runs: int, rules: bool, seed: int) -> Cell:
     """One world at one size, with our rules or without; both see the same labels."""
-    world = binned.world
+    world = placed.world
     drawn = world.draw(np.random.default_rng([seed, labels]), runs, labels)
     counted = drawn.counted if rules else np.ones_like(drawn.counted)
     base = world.base_rate if rules else None
@@ -113,13 +132,13 @@ def cell(binned: Binned, labels: int, runs: int, rules: bool, seed: int) -> Cell
     delta = allowance(DELTA, [], planned=tries) if rules else DELTA
     cut, coverage, true = np.full(runs, -1), np.full(runs, -1.0), np.ones(runs)
     for wording in range(tries):
-        counts = binned.counts(wording, drawn.rows, counted)
+        counts = tally(placed, wording, drawn.rows, counted)
         chosen = promised(world, counts, base, delta)
-        flagged = np.where(chosen >= 0, binned.coverage[wording][chosen], -1.0)
+        flagged = np.where(chosen >= 0, placed.coverage[wording][chosen], -1.0)
         better = flagged > coverage
         cut = np.where(better, chosen, cut)
         coverage = np.where(better, flagged, coverage)
-        true = np.where(better, binned.truth[wording][chosen], true)
+        true = np.where(better, placed.truth[wording][chosen], true)
     kept = cut >= 0
     return Cell(
         world.name,

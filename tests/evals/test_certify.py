@@ -227,7 +227,7 @@ def test_a_stated_base_rate_is_kept_and_costs_certainty():
     assert stated.point.bound >= 0.9
     assert stated.point.effective_n < stated.point.n
     assert 0.85 < stated.point.interval.low < stated.point.estimate
-    assert any("5.00% positives or more" in note for note in stated.notes)
+    assert any("5.00 % positives or more" in note for note in stated.notes)
     assert any("state the base rate" in note for note in plain.notes)
 
 
@@ -250,8 +250,8 @@ def test_weighted_rows_are_thinned_to_a_random_sample():
     assert 500 < found.rows < 700
     true = (scores[labels] >= found.cut).mean()
     assert abs(found.point.estimate - true) < 0.06
-    naive = certify(scores[drawn], labels[drawn], Target("recall", 0.7), CUTS)
-    assert abs(_promised(naive).point.estimate - (scores[labels] >= naive.cut).mean()) > 0.06
+    naive = _promised(certify(scores[drawn], labels[drawn], Target("recall", 0.7), CUTS))
+    assert abs(naive.point.estimate - (scores[labels] >= naive.cut).mean()) > 0.06
 
 
 def test_bands_share_delta_and_do_not_cross():
@@ -265,7 +265,10 @@ def test_bands_share_delta_and_do_not_cross():
 
 def test_bands_that_pass_each_other_meet_and_leave_nothing_to_review():
     scores, labels = _sample(3000, middle=0.0)
-    alone = [certify(scores, labels, Target(one, 0.6), CUTS) for one in ("precision", "npv")]
+    alone = [
+        _promised(certify(scores, labels, target, CUTS))
+        for target in (Target("precision", 0.6), Target("npv", 0.6))
+    ]
     assert alone[0].cut < alone[1].cut
     found = bands(scores, labels, Target("precision", 0.6), Target("npv", 0.6), CUTS)
     act, below = _promised(found.act), _promised(found.pass_)
@@ -283,14 +286,14 @@ def test_a_band_without_a_cut_leaves_its_rows_to_review():
 
 
 def test_what_certifications_of_a_split_take_never_exceeds_delta():
-    spent = []
+    spent: list[float] = []
     for _ in range(20):
         spent.append(allowance(0.05, spent, planned=20))
     assert spent == [0.05 / 20] * 20
     assert allowance(0.05, spent, planned=20) == 0.0
     assert allowance(0.05, [0.05]) == 0.0
     assert allowance(0.05, [0.03], planned=1) == pytest.approx(0.02)
-    endless = []
+    endless: list[float] = []
     for _ in range(200):
         endless.append(allowance(0.05, endless, planned=None))
     assert all(share > 0 for share in endless) and sum(endless) < 0.05
@@ -305,7 +308,9 @@ def test_a_stored_cut_flags_the_same_rows(seed, kind):
     scores = np.round(generator.random(200), 2)
     labels = generator.random(200) < 0.2 + 0.7 * scores
     found = certify(scores, labels, Target(kind, 0.5), np.round(np.linspace(0, 1, 51), 2))
-    cut = found.cut if isinstance(found, Certificate) else found.point.cut
+    point = found.point
+    assert point is not None
+    cut = point.cut
     stored = float(repr(cut))
     assert stored == cut
     flagged = scores >= stored
@@ -315,8 +320,8 @@ def test_a_stored_cut_flags_the_same_rows(seed, kind):
         "recall": labels.sum(),
         "flag_rate": 200,
     }[kind]
-    assert found.point.n == expected
-    below, above = found.point.gap
+    assert point.n == expected
+    below, above = point.gap
     assert cut not in scores or below is None
     assert ((scores >= above) == flagged).all() if above is not None else not flagged.any()
 

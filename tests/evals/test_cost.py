@@ -5,8 +5,8 @@ from spinf_serve.evals.cost import cheapest
 
 
 def _brute(scores, labels, miss, weights):
-    cuts = np.unique(scores)
-    cuts = [cuts[0], *(cuts[:-1] + np.diff(cuts) / 2), np.inf]
+    distinct = np.unique(scores)
+    cuts = [distinct[0], *(distinct[:-1] + np.diff(distinct) / 2), np.inf]
     paid = [
         (weights * np.where(scores >= cut, ~labels, miss * labels)).sum() / weights.sum()
         for cut in cuts
@@ -31,6 +31,7 @@ def test_with_calibrated_scores_the_cut_nears_the_ratio_and_its_spread_holds_it(
     scores = generator.random(4000)
     labels = generator.random(4000) < scores
     found = cheapest(scores, labels, 4.0, repeats=200)
+    assert found.cut is not None and found.cut_interval is not None
     assert found.cut_interval.low < 0.2 < found.cut_interval.high
     assert found.cut_interval.low <= found.cut <= found.cut_interval.high
     assert found.cut_interval.high - found.cut_interval.low < 0.15
@@ -55,9 +56,9 @@ def test_groups_are_drawn_as_wholes():
     assert copies.cost_interval == alone.cost_interval and copies.cut_interval == alone.cut_interval
 
 
-@pytest.mark.parametrize("scores", [[], [float("nan"), 0.1], [0.1]])
-def test_what_sets_no_cut_is_refused(scores):
+@pytest.mark.parametrize(
+    ("scores", "labels"), [([], []), ([float("nan"), 0.1], [True, False]), ([0.1], [True, True])]
+)
+def test_what_sets_no_cut_is_refused(scores, labels):
     with pytest.raises(ValueError, match="set no cut"):
-        cheapest(
-            scores, [True, False][: len(scores) or 1] if scores != [0.1] else [True, True], 2.0
-        )
+        cheapest(scores, labels, 2.0)

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from spinf_serve.evals.cross_fit import Choice, cross_fit
+from spinf_serve.evals.cross_fit import Choice, CrossFit, cross_fit
+from spinf_serve.evals.intervals import Interval
 
 
 def _rows(count=400, seed=0):
@@ -10,11 +11,17 @@ def _rows(count=400, seed=0):
     return generator.normal(labels * 1.5, 1.0), labels
 
 
+def _fitted(*given, **named) -> CrossFit:
+    found = cross_fit(*given, **named)
+    assert found is not None
+    return found
+
+
 def test_a_fixed_cut_gives_the_rates_of_all_rows():
     scores, labels = _rows()
-    found = cross_fit(lambda train: Choice(0.7), scores, labels, repeats=3)
+    found = _fitted(lambda train: Choice(0.7), scores, labels, repeats=3)
     flagged = scores >= 0.7
-    assert found.cut == 0.7 and (found.cut_interval.low, found.cut_interval.high) == (0.7, 0.7)
+    assert found.cut == 0.7 and found.cut_interval == Interval(0.7, 0.7)
     assert found.precision == pytest.approx(labels[flagged].mean())
     assert found.recall == pytest.approx(flagged[labels].mean())
     assert found.npv == pytest.approx((~labels)[~flagged].mean())
@@ -32,8 +39,8 @@ def test_a_choice_that_learns_by_heart_is_found_out():
         scores[train] = labels[train]
         return Choice(0.5, scores)
 
-    found = cross_fit(by_heart, np.zeros(300), labels, repeats=5)
-    assert abs(found.precision - 0.5) < 0.08
+    found = _fitted(by_heart, np.zeros(300), labels, repeats=5)
+    assert found.precision == pytest.approx(0.5, abs=0.08)
 
 
 def test_no_group_and_no_row_is_on_both_sides_and_both_classes_are_in_each_fold():
@@ -55,16 +62,16 @@ def test_no_group_and_no_row_is_on_both_sides_and_both_classes_are_in_each_fold(
 
 def test_folds_without_a_choice_are_told():
     scores, labels = _rows()
-    found = cross_fit(lambda train: None, scores, labels, repeats=2)
+    found = _fitted(lambda train: None, scores, labels, repeats=2)
     assert found.chosen == 0 and found.cut is None and found.precision is None
     turns = iter([True, False] * 10)
-    half = cross_fit(lambda train: Choice(0.0) if next(turns) else None, scores, labels, repeats=2)
+    half = _fitted(lambda train: Choice(0.0) if next(turns) else None, scores, labels, repeats=2)
     assert half.chosen == 0.5
 
 
 def test_a_class_of_two_rows_gives_two_folds_and_of_one_none():
     scores = np.arange(10.0)
-    found = cross_fit(lambda train: Choice(5.0), scores, scores >= 8, repeats=2)
+    found = _fitted(lambda train: Choice(5.0), scores, scores >= 8, repeats=2)
     assert found.folds == 2
     assert cross_fit(lambda train: Choice(5.0), scores, scores >= 9) is None
     # Two rows of one group are one.
@@ -73,5 +80,6 @@ def test_a_class_of_two_rows_gives_two_folds_and_of_one_none():
 
 def test_the_spread_of_the_cut_is_that_of_the_folds():
     scores, labels = _rows()
-    found = cross_fit(lambda train: Choice(float(np.median(scores[train]))), scores, labels)
+    found = _fitted(lambda train: Choice(float(np.median(scores[train]))), scores, labels)
+    assert found.cut is not None and found.cut_interval is not None
     assert found.cut_interval.low < found.cut < found.cut_interval.high

@@ -25,9 +25,9 @@ def _misses_allowed(runs):
 def test_what_is_simulated_is_what_certify_does(make):
     world = make(np.random.default_rng(1))
     cuts = preset_cuts("lift")
-    binned = simulate.Binned(world, cuts)
+    placed = simulate.binned(world, cuts)
     drawn = world.draw(np.random.default_rng(2), 8, 1000)
-    counts = binned.counts(0, drawn.rows, drawn.counted)
+    counts = simulate.tally(placed, 0, drawn.rows, drawn.counted)
     chosen = simulate.promised(world, counts, world.base_rate, simulate.DELTA)
     kept = 0
     for run, index in enumerate(chosen.tolist()):
@@ -46,7 +46,7 @@ def test_what_is_simulated_is_what_certify_does(make):
             base_rate=world.base_rate,
         )
         assert (found.cut if isinstance(found, Certificate) else None) == (
-            float(binned.cuts[index]) if index >= 0 else None
+            float(placed.cuts[index]) if index >= 0 else None
         )
         kept += index >= 0
     assert kept >= {"plain": 5, "balanced": 0, "queue": 8, "threads": 0}[make.__name__]
@@ -54,11 +54,11 @@ def test_what_is_simulated_is_what_certify_does(make):
 
 def test_the_truth_of_a_world_is_counted_on_its_traffic():
     world = worlds.queue(np.random.default_rng(1))
-    binned = simulate.Binned(world, preset_cuts("lift"))
+    placed = simulate.binned(world, preset_cuts("lift"))
     for index in (0, 20, 40):
-        flagged = world.scores[0] >= binned.cuts[index]
-        assert binned.truth[0, index] == pytest.approx(flagged[world.holds].mean())
-        assert binned.coverage[0, index] == pytest.approx(flagged.mean())
+        flagged = world.scores[0] >= placed.cuts[index]
+        assert placed.truth[0, index] == pytest.approx(flagged[world.holds].mean())
+        assert placed.coverage[0, index] == pytest.approx(flagged.mean())
     plain = worlds.plain(np.random.default_rng(1))
     order = np.argsort(-plain.scores[0])
     held = plain.holds[order].cumsum() / np.arange(1, len(order) + 1)
@@ -67,17 +67,17 @@ def test_the_truth_of_a_world_is_counted_on_its_traffic():
 
 def test_a_promise_at_the_edge_is_wrong_in_at_most_delta():
     """89.9 % everywhere: whatever is promised is wrong."""
-    binned = simulate.Binned(worlds.flat(np.random.default_rng(1)), preset_cuts("lift"))
+    placed = simulate.binned(worlds.flat(np.random.default_rng(1)), preset_cuts("lift"))
     for labels in (200, 1000):
-        found = simulate.cell(binned, labels, 400, True, 7)
+        found = simulate.cell(placed, labels, 400, True, 7)
         assert found.missed == found.promised and 0 < found.missed <= binom.isf(1e-4, 400, 0.05)
 
 
 def test_without_the_rule_about_base_rates_every_promise_is_wrong():
-    binned = simulate.Binned(worlds.balanced(np.random.default_rng(1)), preset_cuts("lift"))
-    naive = simulate.cell(binned, 500, 100, False, 7)
+    placed = simulate.binned(worlds.balanced(np.random.default_rng(1)), preset_cuts("lift"))
+    naive = simulate.cell(placed, 500, 100, False, 7)
     assert naive.missed >= 98
-    assert simulate.cell(binned, 500, 100, True, 7).missed <= binom.isf(1e-4, 100, 0.05)
+    assert simulate.cell(placed, 500, 100, True, 7).missed <= binom.isf(1e-4, 100, 0.05)
 
 
 @pytest.mark.slow
@@ -95,8 +95,8 @@ def test_promises_hold_in_every_world_and_without_the_rules_they_do_not():
         # Something is promised: a tool that promises nothing never misses.
         assert cells[world, 2000, "rules"].promised >= 0.15 * runs, world
     for way in ("rules", "ranks"):
-        assert abs(cells["plain", 500, way].coverage - 0.38) <= 0.05
-        assert abs(cells["plain", 1000, way].coverage - 0.45) <= 0.05
+        assert cells["plain", 500, way].coverage == pytest.approx(0.38, abs=0.05)
+        assert cells["plain", 1000, way].coverage == pytest.approx(0.45, abs=0.05)
 
 
 def test_the_same_seed_counts_the_same(tmp_path, monkeypatch):

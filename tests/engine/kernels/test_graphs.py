@@ -47,8 +47,10 @@ def test_a_filled_pass_reads_what_the_pass_reads(model):
     parts = (Part([5, 7, 9, 11], [[1, 2, 3], [1, 2, 4, 5]]), Part([], [[8, 9]], key=1))
     plan = make_pass(*parts, columns=COLUMNS)
     arranged = model.ops.arranged(plan, model.shapes)
+    shaped = graphs._filled(arranged, 64)
+    assert shaped is not None
     found = []
-    for inner in (arranged, graphs._filled(arranged, 64)):
+    for inner in (arranged, shaped):
         words = in_words(inner, DEVICE).to(DEVICE)
         found.append(_read(model, out_of_words(words, inner), 64))
     plain, filled = found

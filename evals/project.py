@@ -234,7 +234,8 @@ class Project:
         }
         while True:
             try:
-                return duckdb.connect(str(self.path), read_only=not write, config=settings)
+                connection = duckdb.connect(str(self.path), read_only=not write, config=settings)
+                break
             except duckdb.ConnectionException as error:
                 # This process has it open in the other way.
                 if "different configuration" not in str(error):
@@ -247,6 +248,9 @@ class Project:
             if time.monotonic() > until:
                 raise _busy(self, who)
             time.sleep(_RETRY_SECONDS)
+        # It would be drawn on stdout, where commands print what others read.
+        connection.execute("SET enable_progress_bar = false")
+        return connection
 
     def _version(self, connection: duckdb.DuckDBPyConnection) -> int:
         """Of the tables, 0 for none. Raises `Unusable` for a newer one, or another's file."""

@@ -146,7 +146,7 @@ def disagreements(project: Project, dataset: str) -> list[Disagreement]:
             f"WITH open AS (SELECT * FROM ({RESOLVED}) WHERE dataset = ? AND value IS NULL)"
             " SELECT row_id, target, list(annotator ORDER BY annotator, value),"
             " list(value ORDER BY annotator, value)"
-            " FROM label JOIN open USING (dataset, row_id, target)"
+            " FROM label SEMI JOIN open USING (dataset, row_id, target)"
             " GROUP BY row_id, target ORDER BY row_id, target",
             [dataset],
         ).fetchall()

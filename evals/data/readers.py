@@ -195,6 +195,7 @@ def _query(source: Source) -> Opened:
 def _asked(connection: duckdb.DuckDBPyConnection, query: str, kind: str, name: str) -> Opened:
     connection.execute("SET memory_limit = '200MB'")
     connection.execute("SET threads = 1")
+    connection.execute("SET enable_progress_bar = false")
     try:
         result = connection.execute(query)
         columns = tuple(column[0] for column in result.description or ())

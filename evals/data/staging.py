@@ -46,6 +46,7 @@ class Staging:
         self._connection = duckdb.connect(
             str(path), config={"memory_limit": MEMORY, "temp_directory": spill, "threads": 2}
         )
+        self._connection.execute("SET enable_progress_bar = false")
         self._connection.execute(_TABLES)
 
     def know(self, rows: Sequence[tuple[str, str | None, str]]) -> None:
@@ -95,7 +96,7 @@ class Staging:
         again = self._connection.execute(
             """
             WITH all_rows AS (
-                SELECT number, NULL AS line, row_id FROM known
+                SELECT number, 0 AS line, row_id FROM known
                 UNION ALL SELECT number, line, row_id FROM taken
             ), more AS (
                 SELECT row_id, min(number) AS first, arg_min(line, number) AS line FROM all_rows
@@ -106,7 +107,7 @@ class Staging:
             """
         ).fetchall()
         for _, line, row_id, first in again:
-            has = "a row of the dataset has" if first is None else f"line {first:,} has"
+            has = "a row of the dataset has" if first == 0 else f"line {first:,} has"
             tally.refuse(line, row_id, f"{has} this id already; ids are unique")
         if again:
             gone = {"number": np.array([number for number, *_ in again], np.int64)}

@@ -21,6 +21,7 @@ from tests.support import (
     pack_documents,
     pack_figures,
     precision_page,
+    promise_documents,
 )
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
@@ -38,6 +39,7 @@ def made() -> dict[str, str]:
         "gpu.md": gpu_documents.page(NOTE),
         "packs.md": pack_documents.page(),
         "lint.md": lint_document.page(NOTE),
+        "promises.md": promise_documents.page(NOTE, RESULTS),
         "../packs/pack.schema.json": pack_documents.schema(),
         **pack_figures.pages(),
     }

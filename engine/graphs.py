@@ -74,7 +74,8 @@ class Graphs:
 
     def record(self) -> None:
         """Records every shape, so that no request waits for it."""
-        for rows in SHAPES:
+        # The largest first: the others lie in the memory that it took.
+        for rows in reversed(SHAPES):
             filled = self.fitted(_trivial(rows))
             if filled is None:
                 raise AssertionError(f"a trunk of {rows} tokens does not fit the shape of {rows}")

@@ -31,8 +31,9 @@ from spinf_serve.engine.loading.open import OpenedModel, open_checkpoint
 from spinf_serve.engine.loading.progress import ReportingCheckpoint
 from spinf_serve.engine.loading.sizes import model_sizes
 from spinf_serve.engine.loading.staged import StagedCheckpoint
+from spinf_serve.engine.models.layers import check_heads
 from spinf_serve.engine.models.registry import Model, build
-from spinf_serve.engine.placement import default_model, place
+from spinf_serve.engine.placement import check_on_card, default_model, place
 from spinf_serve.engine.quantization.choose import Choice, Scheme, choose_scheme
 from spinf_serve.engine.work import Limits
 from spinf_serve.packs.errors import Unusable
@@ -81,6 +82,8 @@ def opened_engine(
     )
     if card is None:
         return _on_cpu(opened, config, limits, tell)
+    check_heads(opened.spec)
+    check_on_card(opened.spec, card.capability, config.pass_tokens)
     choice = choose_scheme(
         card.capability,
         card.has_fp8,

@@ -10,6 +10,8 @@ from typing import Final
 
 from spinf_serve.engine.card import Card, NoCard
 from spinf_serve.engine.config import AUTO, EMBEDDED, EngineConfig
+from spinf_serve.engine.kernels.tree_attention.tiling import tiling
+from spinf_serve.engine.models.spec import ModelSpec
 from spinf_serve.engine.quantization.choose import Scheme, fitting_scheme
 from spinf_serve.packs.errors import Unusable
 
@@ -19,6 +21,9 @@ LARGE_MODEL: Final = "spinf/gemma-4-12b-fp8"
 # What a card sold with 24 GB has at least, once the driver has taken its part.
 _LARGE_BYTES: Final = int(22.5 * (1 << 30))
 _GIB: Final = 1 << 30
+# Heads above have no tiles; offsets into the queries of a pass are 32 bit.
+_LARGEST_HEAD: Final = 512
+_MOST_QUERY_VALUES: Final = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,34 @@ def _on_cpu(config: EngineConfig, found: NoCard) -> Placement:
             "(--dtype is what the CPU computes in)"
         )
     return Placement(None, None, f"device cpu: {found.why}")
+
+
+def check_on_card(spec: ModelSpec, capability: tuple[int, int], pass_tokens: int) -> None:
+    """Raises `Unusable` for a model, or passes, that the kernels of a card have no tiles for.
+
+    Args:
+        spec: of the model, before its weights are read.
+        capability: of the card.
+        pass_tokens: rows of the largest pass.
+    """
+    for layer in spec.layers:
+        if layer.head_dim > _LARGEST_HEAD:
+            raise Unusable(
+                f"heads of {layer.head_dim} are not served on a GPU, whose kernels take at most "
+                f"{_LARGEST_HEAD}; take --device cpu"
+            )
+        group, most = spec.heads // layer.kv_heads, tiling(capability, layer.head_dim).rows
+        if group > most:
+            raise Unusable(
+                f"{group} query heads of {layer.head_dim} that share a key/value head are not served "
+                f"on this card, whose kernels take at most {most}; take --device cpu"
+            )
+        fitting = _MOST_QUERY_VALUES // (spec.heads * layer.head_dim)
+        if pass_tokens > fitting:
+            raise Unusable(
+                f"--token-budget {pass_tokens}: passes of this model have at most {fitting} tokens "
+                "on a card; lower it"
+            )
 
 
 def default_model(card: Card | None, obtainable: Callable[[str], bool]) -> tuple[str, str]:

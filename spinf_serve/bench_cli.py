@@ -5,9 +5,40 @@ from typing import Annotated, Literal
 
 import typer
 
+from spinf_serve.engine.config import AUTO
 from spinf_serve.flags import ENGINE_PACKAGES, SERVER_PACKAGES, require, takes_settings
+from spinf_serve.outputs import check_output
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.server.config import ServerConfig
+
+_CLIENTS, _SECONDS = 32, 20.0
+_HOUR = 3600.0
+_LONGEST = 1_000_000.0
+_OF_HTTP = "--clients and --seconds are of the job http: name it with --jobs, or leave them out"
+
+
+def refuse_unmeant(
+    config: ServerConfig, synthetic: str | None, scheme: str, tokenizer: Path | None
+) -> None:
+    """Raises `Unusable` for settings that the other kind of model would leave unused."""
+    engine = config.engine
+    if synthetic is None:
+        if scheme != "static":
+            raise Unusable(
+                f"--scheme {scheme} is of --synthetic weights; --quant is of a model's own"
+            )
+        if tokenizer is not None:
+            raise Unusable(f"--tokenizer {tokenizer} is for --synthetic weights: leave it out")
+        return
+    if engine.model != AUTO:
+        raise Unusable(
+            f"the model {engine.model} is named and so is --synthetic {synthetic}: leave one out"
+        )
+    if engine.quant != AUTO:
+        raise Unusable(
+            f"--quant {engine.quant} is of a model's weights, and those of --synthetic {synthetic} "
+            "are made from a seed: --scheme says how"
+        )
 
 
 @takes_settings("engine", also=("official_packs", "packs_cache"))
@@ -47,10 +78,12 @@ def bench(
     contents: Annotated[int, typer.Option(min=1, metavar="NUMBER", help="number of contents")] = 24,
     questions: Annotated[int, typer.Option(min=1, metavar="NUMBER", help="questions on each")] = 56,
     content_tokens: Annotated[
-        float, typer.Option(min=1, metavar="NUMBER", help="mean length of a content")
+        float,
+        typer.Option(min=1, max=_LONGEST, metavar="NUMBER", help="mean length of a content"),
     ] = 466.0,
     question_tokens: Annotated[
-        float, typer.Option(min=4, metavar="NUMBER", help="mean length of a question")
+        float,
+        typer.Option(min=4, max=_LONGEST, metavar="NUMBER", help="mean length of a question"),
     ] = 14.5,
     repeats: Annotated[
         int, typer.Option(min=1, metavar="NUMBER", help="how often all is done")
@@ -59,11 +92,14 @@ def bench(
         bool, typer.Option("--profile", help="also tell where the device's time goes, by job")
     ] = False,
     clients: Annotated[
-        int, typer.Option(min=1, metavar="NUMBER", help="connections of the job http")
-    ] = 32,
+        int, typer.Option(min=1, max=1024, metavar="NUMBER", help="connections of the job http")
+    ] = _CLIENTS,
     seconds: Annotated[
-        float, typer.Option(min=0.1, metavar="NUMBER", help="how long the job http is measured")
-    ] = 20.0,
+        float,
+        typer.Option(
+            min=0.1, max=_HOUR, metavar="NUMBER", help="how long the job http is measured"
+        ),
+    ] = _SECONDS,
     against: Annotated[
         Literal["transformers"] | None,
         typer.Option(metavar="transformers", help="also ask two of the contents of transformers"),
@@ -78,11 +114,18 @@ def bench(
 ) -> None:
     """Measure questions a second, and where the time goes, on made-up contents and questions."""
     require(ENGINE_PACKAGES)
+    refuse_unmeant(config, synthetic, scheme, tokenizer)
     if jobs is None and synthetic is None:
         from spinf_serve.engine.bench.bench import Shape, run
 
         if profile:
             raise Unusable("--profile is of jobs: name some with --jobs")
+        if commit is not None:
+            raise Unusable("--commit is noted beside jobs: name some with --jobs")
+        if (clients, seconds) != (_CLIENTS, _SECONDS):
+            raise Unusable(_OF_HTTP)
+        if out is not None:
+            check_output("--out", out, {})
         shape = Shape(contents, questions, content_tokens, question_tokens, repeats)
         run(config.engine, shape=shape, against=against, out=out)
         return
@@ -92,9 +135,13 @@ def bench(
     from spinf_serve.bench_jobs import run as run_jobs
     from spinf_serve.engine.bench.jobs import Sizes
 
-    groups = groups_of(jobs or "main")
+    groups = groups_of("main" if jobs is None else jobs)
     if HTTP in groups:
         require(SERVER_PACKAGES)
+    elif (clients, seconds) != (_CLIENTS, _SECONDS):
+        raise Unusable(_OF_HTTP)
+    if out is not None:
+        check_output("--out", out, {})
     wanted = Wanted(
         synthetic=synthetic,
         scheme=scheme,

@@ -14,8 +14,8 @@ from spinf_serve.engine.bench.machine import card_of, commit, processor_name, ve
 from spinf_serve.engine.bench.results import Circumstances, Measurement, ResultFile, today
 from spinf_serve.engine.bench.suite import Suite
 from spinf_serve.engine.bench.synthetic import SyntheticScheme
-from spinf_serve.engine.bench.synthetic_engine import synthetic_engine, tokenizer_at
 from spinf_serve.engine.models.decoder import Decoder
+from spinf_serve.flags import GPU_PACKAGES, require
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.pack import Pack
 from spinf_serve.packs.present import filled
@@ -127,6 +127,10 @@ def _open(config: ServerConfig, wanted: Wanted, say: Say) -> _Opened:
     )
     start = time.perf_counter()
     if wanted.synthetic is not None:
+        # It needs Triton, which not every machine has.
+        require(GPU_PACKAGES)
+        from spinf_serve.engine.bench.synthetic_engine import synthetic_engine, tokenizer_at
+
         tokenizer = tokenizer_at(wanted.tokenizer)
         made = synthetic_engine(
             wanted.synthetic, wanted.scheme, tokenizer, config.engine, limits, say

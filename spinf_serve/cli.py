@@ -15,13 +15,25 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from spinf_serve import __version__
-from spinf_serve.bench_cli import bench
-from spinf_serve.flags import ENGINE_PACKAGES, SERVER_PACKAGES, require, takes_settings
+from spinf_serve.bench_cli import bench, refuse_unmeant
+from spinf_serve.data_cli import data
+from spinf_serve.decide_cli import decide, estimate
+from spinf_serve.eval_cli import compare_sides, eval_pack
+from spinf_serve.fit_cli import fit
+from spinf_serve.flags import (
+    ENGINE_PACKAGES,
+    GPU_PACKAGES,
+    SERVER_PACKAGES,
+    require,
+    takes_settings,
+)
+from spinf_serve.outputs import check_output
 from spinf_serve.packs.errors import Refused, SpinfError, Unusable
 from spinf_serve.packs.faults import InvalidPack
 from spinf_serve.packs_cli import packs
 from spinf_serve.progress import progress
 from spinf_serve.server.config import ServerConfig, share_cores
+from spinf_serve.store_cli import store
 from spinf_serve.streams import (
     checked_stdout,
     complain,
@@ -47,6 +59,8 @@ models = typer.Typer(
 )
 app.add_typer(models, name="models")
 app.add_typer(packs, name="packs")
+app.add_typer(data, name="data")
+app.add_typer(store, name="store")
 
 
 def main() -> None:
@@ -277,6 +291,11 @@ def doctor(
 ) -> None:
     """Check on this machine that a score is the same bits alone, in company and in any order."""
     require(ENGINE_PACKAGES)
+    refuse_unmeant(config, synthetic, scheme, tokenizer)
+    if synthetic is not None:
+        require(GPU_PACKAGES)
+    if out is not None:
+        check_output("--out", out, {})
     from spinf_serve.engine.bench.doctor import MadeUp, run
 
     made_up = None if synthetic is None else MadeUp(synthetic, scheme, tokenizer)
@@ -285,3 +304,8 @@ def doctor(
 
 
 app.command()(bench)
+app.command("eval")(eval_pack)
+app.command()(fit)
+app.command("compare")(compare_sides)
+app.command()(decide)
+app.command()(estimate)

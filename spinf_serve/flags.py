@@ -15,6 +15,7 @@ from spinf_serve.streams import complain
 
 ENGINE_PACKAGES = ("torch", "tokenizers", "huggingface_hub")
 SERVER_PACKAGES = ("fastapi", "uvicorn")
+GPU_PACKAGES = ("triton",)
 
 
 def takes_settings(
@@ -88,6 +89,8 @@ def require(packages: tuple[str, ...]) -> None:
     """Raises `Unusable` with the remedy when a package of the extras is not installed."""
     for name in packages:
         if find_spec(name) is None:
+            if name in GPU_PACKAGES:
+                raise Unusable(f"{name} is not installed; `pip install {name}`")
             raise Unusable(
                 f"{name} is not installed; in the checkout of spinf-serve run `make setup` or "
                 "`pip install -c constraints.txt -e '.[cpu]'`"

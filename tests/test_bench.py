@@ -16,6 +16,7 @@ from spinf_serve.cli import app
 from spinf_serve.engine.bench.jobs import Sizes
 from spinf_serve.engine.bench.results import Measurement
 from spinf_serve.engine.bench.synthetic_engine import synthetic_engine, tokenizer_at
+from spinf_serve.engine.card import Card
 from spinf_serve.engine.config import EngineConfig
 from spinf_serve.engine.work import Limits
 from spinf_serve.http_load import Outcome, Plan
@@ -99,6 +100,16 @@ def test_jobs_are_named_one_by_one():
         (["--jobs", "all"], "--jobs all is no known job"),
         (["--synthetic", "gemma-4-tiny", "--against", "transformers"], "--against goes with"),
         (["--profile"], "--profile is of jobs"),
+        (["--jobs", ""], "--jobs  is no known job"),
+        (["--commit", "abc"], "--commit is noted beside jobs"),
+        (["--clients", "2"], "--clients and --seconds are of the job http"),
+        (["--jobs", "main", "--seconds", "2"], "--clients and --seconds are of the job http"),
+        (["--scheme", "rows"], "--scheme rows is of --synthetic weights"),
+        (["--tokenizer", "a.gguf"], "--tokenizer a.gguf is for --synthetic weights"),
+        (["embedded", "--synthetic", "gemma-4-tiny"], "the model embedded is named and so is"),
+        (["--synthetic", "gemma-4-tiny", "--quant", "fp8"], "--quant fp8 is of a model's weights"),
+        (["--out", "."], "--out . cannot be written"),
+        (["--jobs", "main", "--out", "/dev/null/x"], "--out /dev/null/x cannot be written"),
     ],
 )
 def test_arguments_that_do_not_go_together_are_refused(arguments: list[str], message: str):
@@ -122,15 +133,37 @@ def test_a_tokenizer_that_is_not_there_is_refused_with_the_remedy(
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a card here")
 def test_a_large_model_without_a_card_is_refused():
-    with pytest.raises(Unusable, match="gemma-4-12b needs an NVIDIA GPU"):
+    with pytest.raises(Unusable, match="gemma-4-12b needs an NVIDIA GPU, and"):
         synthetic_engine("gemma-4-12b", "static", regex_bpe(), EngineConfig(), Limits(), print)
+    wanted = EngineConfig(device="cuda")
+    with pytest.raises(Unusable, match="--device cuda: .*or leave --device out"):
+        synthetic_engine("gemma-4-tiny", "static", regex_bpe(), wanted, Limits(), print)
+
+
+def test_a_card_that_cannot_hold_or_compute_a_made_up_model_is_told_before_it_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def refusal(capability: tuple[int, int], gib: int) -> str:
+        size = gib << 30
+        card = Card(0, "NVIDIA Example", capability, size, size, 100, "580", capability >= (8, 9))
+        monkeypatch.setattr("spinf_serve.engine.bench.synthetic_engine.find_card", lambda: card)
+        with pytest.raises(Unusable) as caught:
+            synthetic_engine("gemma-4-12b", "rows", regex_bpe(), EngineConfig(), Limits(), print)
+        return str(caught.value)
+
+    assert refusal((8, 0), 80) == (
+        "--scheme rows is fp8, which NVIDIA Example does not compute in; take --scheme int8"
+    )
+    assert refusal((9, 0), 8).startswith("too little memory on the card: with weights in fp8")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="made for the interpreter")
 def test_the_tiny_model_is_measured_on_a_card_s_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("spinf_serve.bench_jobs.tokenizer_at", lambda path: regex_bpe())
+    monkeypatch.setattr(
+        "spinf_serve.engine.bench.synthetic_engine.tokenizer_at", lambda path: regex_bpe()
+    )
     wanted = Wanted(
         synthetic="gemma-4-tiny",
         scheme="static",

@@ -1,6 +1,5 @@
 """`spinf-serve bench`: one job of many contents and questions, its rate, and where its time goes."""
 
-import json
 import resource
 import sys
 import time
@@ -15,6 +14,7 @@ from spinf_serve.engine.api import Engine, Stats, open_engine
 from spinf_serve.engine.bench.against import TransformersReference
 from spinf_serve.engine.bench.checks import digest_of
 from spinf_serve.engine.bench.machine import commit, processor_name
+from spinf_serve.engine.bench.output import write_json
 from spinf_serve.engine.bench.workload import closed_questions
 from spinf_serve.engine.config import EngineConfig
 from spinf_serve.engine.loading.open import open_checkpoint
@@ -102,9 +102,7 @@ def run(
     if against is not None:
         _compare(config, engine, works[:2], shape.repeats, figures, say)
     if out is not None:
-        beside = out.with_suffix(out.suffix + ".part")
-        beside.write_text(json.dumps(asdict(figures), indent=1) + "\n")
-        beside.replace(out)
+        write_json(out, asdict(figures))
     return figures
 
 

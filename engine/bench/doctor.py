@@ -2,7 +2,6 @@
 
 import hashlib
 import importlib.util
-import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,6 +13,7 @@ import torch
 
 from spinf_serve.engine.api import Engine
 from spinf_serve.engine.bench.checks import Check, answer_bits, digest_of, invariance_checks
+from spinf_serve.engine.bench.output import write_json
 from spinf_serve.engine.bench.passes import rows_of, without_floors, works_of_many_lengths
 from spinf_serve.engine.bench.sweep import MOST_ROWS, sweep
 from spinf_serve.engine.bench.synthetic import SyntheticScheme
@@ -81,7 +81,7 @@ def run(
     good = all(one.passed for one in checks)
     say("all checks passed" if good else "CHECKS FAILED: scores on this machine are not pure")
     if out is not None:
-        _write(out, _report(engine, card, works, answers, checks))
+        write_json(out, _report(engine, card, works, answers, checks))
     return good
 
 
@@ -138,12 +138,6 @@ def _report(
             for work, answer in zip(works, answers, strict=True)
         ],
     }
-
-
-def _write(out: Path, report: dict[str, Any]) -> None:
-    beside = out.with_suffix(out.suffix + ".part")
-    beside.write_text(json.dumps(report, indent=1) + "\n")
-    beside.replace(out)
 
 
 def _on_card(engine: Engine) -> bool:

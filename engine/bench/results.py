@@ -1,10 +1,11 @@
 """What a measurement is, and the file that measurements are kept in: a JSON list, an object each."""
 
-import json
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
+
+from spinf_serve.engine.bench.output import write_json
 
 Times = dict[str, float]
 
@@ -121,10 +122,7 @@ class ResultFile:
         if self._path is None:
             return
         rows = [self._circumstances | asdict(one) for one in self.measurements]
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        beside = self._path.with_suffix(self._path.suffix + ".part")
-        beside.write_text(json.dumps(rows, indent=1) + "\n")
-        beside.replace(self._path)
+        write_json(self._path, rows)
 
 
 def today() -> str:

@@ -2,17 +2,20 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 
 from spinf_serve.engine.api import Engine
-from spinf_serve.engine.bench.ceiling import LinearsCeiling, PassSize
 from spinf_serve.engine.bench.jobs import Asked, Sizes, jobs
 from spinf_serve.engine.bench.measure import BenchJob, measured, run_once
 from spinf_serve.engine.bench.profile import profiled, table
 from spinf_serve.engine.bench.results import Measurement, ResultFile
 from spinf_serve.engine.models.decoder import Decoder
 from spinf_serve.packs.errors import Refused
+
+if TYPE_CHECKING:
+    from spinf_serve.engine.bench.ceiling import LinearsCeiling
 
 Say = Callable[[str], None]
 
@@ -40,6 +43,9 @@ class Suite:
         """Measures the jobs of some groups; each result is kept before the next job."""
         ceiling = None
         if self.model is not None:
+            # Triton is not there on every machine that is measured.
+            from spinf_serve.engine.bench.ceiling import LinearsCeiling
+
             ceiling = LinearsCeiling(self.model.linears(), self.model.ops.dtype, self.device)
         for group in groups:
             for job in jobs(group, sizes, self.engine.tokenizer, packs):
@@ -49,7 +55,7 @@ class Suite:
                     # Contents grow past what some models read.
                     self.say(f"{job.name}: left out: {refused.message}")
 
-    def _measure(self, job: BenchJob, ceiling: LinearsCeiling | None) -> None:
+    def _measure(self, job: BenchJob, ceiling: "LinearsCeiling | None") -> None:
         found = measured(self.engine, job, self.repeats, self.device)
         if ceiling is not None:
             _held_to(found, ceiling)
@@ -71,7 +77,9 @@ class Suite:
             self.say(line)
 
 
-def _held_to(found: Measurement, ceiling: LinearsCeiling) -> None:
+def _held_to(found: Measurement, ceiling: "LinearsCeiling") -> None:
+    from spinf_serve.engine.bench.ceiling import PassSize
+
     sizes = [PassSize(int(one["rows"]), int(one["reads"])) for one in found.pass_times[-1]]
     found.linears_ceiling_questions_per_s = found.questions / ceiling.seconds(sizes)
     found.linears_share = found.questions_per_s_wall / found.linears_ceiling_questions_per_s

@@ -4,7 +4,10 @@ import pytest
 
 from spinf_serve.engine.card import Card, NoCard
 from spinf_serve.engine.config import EngineConfig
-from spinf_serve.engine.placement import LARGE_MODEL, default_model, place
+from spinf_serve.engine.kernels.tiles import CAPABILITIES
+from spinf_serve.engine.kernels.tree_attention.tiling import tiling
+from spinf_serve.engine.models.spec import LayerSpec, ModelSpec, Rope
+from spinf_serve.engine.placement import LARGE_MODEL, check_on_card, default_model, place
 from spinf_serve.packs.errors import Unusable
 
 GIB = 1 << 30
@@ -97,3 +100,35 @@ def test_the_default_model_follows_from_the_card_and_says_why(found, obtainable,
     assert name == model
     assert line.startswith(f"model {model}: ") and why in line
     assert set(asked) <= {LARGE_MODEL}
+
+
+def one_layer(*, heads: int, kv_heads: int, head_dim: int) -> ModelSpec:
+    layer = LayerSpec(None, Rope("default", 10_000.0), kv_heads, head_dim)
+    return ModelSpec("gemma4", 64, 64, 512, heads, (layer,), 1e-6, 1.0, tied=True, context=8192)
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_every_entry_has_tiles_for_the_heads_that_are_let_through(capability):
+    spec = one_layer(heads=32, kv_heads=1, head_dim=512)
+    check_on_card(spec, capability, 4096)
+    assert tiling(capability, 512).tokens(32) >= 1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tokens", "message"),
+    [
+        ((2, 1, 576), 4096, "heads of 576 are not served on a GPU, whose kernels take at most 512"),
+        ((256, 1, 512), 128, "256 query heads of 512 that share a key/value head"),
+        ((16, 8, 256), 1 << 19, "--token-budget 524288: passes of this model have at most 524287"),
+    ],
+)
+def test_what_the_kernels_have_no_tiles_for_is_refused_before_it_is_loaded(sizes, tokens, message):
+    heads, kv_heads, head_dim = sizes
+    spec = one_layer(heads=heads, kv_heads=kv_heads, head_dim=head_dim)
+    with pytest.raises(Unusable) as caught:
+        check_on_card(spec, (9, 0), tokens)
+    assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
+
+
+def test_the_largest_pass_has_queries_within_32_bits():
+    check_on_card(one_layer(heads=16, kv_heads=8, head_dim=256), (9, 0), (1 << 19) - 1)

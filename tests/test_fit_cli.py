@@ -89,7 +89,9 @@ def test_saved_cuts_flag_the_same_rows_in_evals_on_the_command_line_and_by_http(
         {id: (one.score, one.flagged, one.band) for id, one in row.categories.items()}
         for row in in_evals
     ]
-    counts = {id: sum(row.categories[id].flagged for row in in_evals) for id in pack.categories}
+    counts = {
+        id: sum(row.categories[id].flagged is True for row in in_evals) for id in pack.categories
+    }
     assert all(5 < count < COUNT - 5 for count in counts.values()), counts
 
     with project.open(write=False) as connection:

@@ -55,6 +55,20 @@ def whole(made: tuple[Path, Project, str]) -> Fitted:
     return fitted(made, EVERY)
 
 
+def result_of(found: Fitted, answer: int = 0, promise: int = 0) -> Certificate | NotReachable:
+    """What came of a target that promises something."""
+    result = found.answers[answer].promises[promise].result
+    assert not isinstance(result, CostCut)
+    return result
+
+
+def promised(found: Fitted, answer: int = 0, promise: int = 0) -> Certificate:
+    """The same where the promise was reached."""
+    result = result_of(found, answer, promise)
+    assert isinstance(result, Certificate), result
+    return result
+
+
 def flags(pack: Pack, project: Project, bits: str, found: Fitted) -> dict[str, np.ndarray]:
     """Category -> which rows it flags."""
     kept = matrix(project, "d", pack, bits)
@@ -80,15 +94,18 @@ def test_every_target_has_its_cut_and_the_rows_show_it(made, whole):
     flagged = flags(pack, project, bits, found)
     for name in ("spam", "late"):
         holds = truths(project, name)
-        [promise, *_] = next(one for one in found.answers if one.wish.name == name).promises
-        point = promise.result.point
+        number = [one.wish.name for one in found.answers].index(name)
+        made_of = promised(found, number)
+        point = made_of.point
         assert (point.n, point.k) == (flagged[name].sum(), (flagged[name] & holds).sum())
-        assert point.bound >= promise.target.value
-        assert found.constants.categories[name].threshold == promise.cut
+        assert point.bound >= made_of.target.value
+        cut = found.answers[number].promises[0].cut
+        assert found.constants.categories[name].threshold == cut
     holds = truths(project, "rude")
-    point = found.answers[1].promises[0].result.point
+    point = promised(found, 1).point
     assert (point.n, point.k) == (holds.sum(), (flagged["rude"] & holds).sum())
-    assert found.answers[0].left_out is not None and found.answers[0].left_out.precision > 0.85
+    left_out = found.answers[0].left_out
+    assert left_out is not None and left_out.precision is not None and left_out.precision > 0.8
 
 
 def test_bands_are_the_two_cuts_and_the_upper_one_flags(whole):
@@ -96,11 +113,12 @@ def test_bands_are_the_two_cuts_and_the_upper_one_flags(whole):
     act, review = found.answers[2].promises
     assert (act.name, review.name) == ("late/act", "late/review")
     # Both hold together: each takes half.
-    assert (act.result.delta, review.result.delta) == (0.025, 0.025)
+    assert {promised(found, 2, band).delta for band in (0, 1)} == {0.025}
     bands = found.constants.bands
     assert bands is not None and set(bands.categories) == {"late"}
     assert (bands.categories["late"].act, bands.categories["late"].review) == (act.cut, review.cut)
-    assert act.cut == found.constants.categories["late"].threshold > review.cut
+    assert act.cut == found.constants.categories["late"].threshold
+    assert act.cut is not None and review.cut is not None and act.cut > review.cut
 
 
 def test_a_pack_is_certified_when_each_cut_is_promised_and_else_provisional(made, whole, tmp_path):
@@ -114,7 +132,7 @@ def test_a_pack_is_certified_when_each_cut_is_promised_and_else_provisional(made
     assert (proof["data"], proof["rows"]) == (whole.data_digest, COUNT) and "open" not in proof
     assert list(proof["promises"]) == ["spam", "rude", "late/act", "late/review"]
     told = proof["promises"]["spam"]
-    point = whole.answers[0].promises[0].result.point
+    point = promised(whole).point
     assert (told["target"], told["value"], told["delta"]) == ("precision", 0.8, 0.05)
     assert (told["rows"], told["hits"], told["bound"]) == (point.n, point.k, point.bound)
     assert told["cut"] == whole.constants.categories["spam"].threshold
@@ -144,7 +162,7 @@ def test_what_cannot_be_promised_says_why_and_leaves_the_cut_unpromised(made):
     found = fitted(made, [Wish("spam", (Target("precision", 0.9999),))])
     [given] = found.answers
     assert not given.met and not found.met
-    result = given.promises[0].result
+    result = result_of(found)
     assert isinstance(result, NotReachable) and "not reachable yet" in result.words
     assert found.constants.proof is None
     # The cut of highest J stays, as without a target.
@@ -160,7 +178,7 @@ def test_the_same_certification_spends_once_and_another_finds_nothing_left(made)
     [entry] = spent(project, "d", "spam", None)
     assert (entry.by, entry.delta, entry.kind, entry.split) == ("ada", 0.05, "precision:0.8", None)
     other = Wish("spam", (Target("precision", 0.7),))
-    gone = fit_pack(project, "d", pack, bits, [other], by="ada").answers[0].promises[0].result
+    gone = result_of(fit_pack(project, "d", pack, bits, [other], by="ada"))
     assert isinstance(gone, NotReachable) and gone.why == "spent"
 
 
@@ -173,7 +191,7 @@ def test_planned_certifications_share_delta(made):
     for value in (0.7, 0.75, 0.8):
         wish = Wish("spam", (Target("precision", value),))
         found = fit_pack(project, "d", pack, bits, [wish], by="ada", planned=2)
-        deltas.append(found.answers[0].promises[0].result.delta)
+        deltas.append(result_of(found).delta)
     assert deltas == [0.025, 0.025, 0.0]
 
 
@@ -181,8 +199,7 @@ def test_rows_that_were_not_drawn_at_random_promise_nothing(made):
     project = made[1]
     put_rows(project, "drawn", "queue")
     try:
-        found = fitted(made, EVERY[:1])
-        result = found.answers[0].promises[0].result
+        result = result_of(fitted(made, EVERY[:1]))
         assert isinstance(result, NotReachable) and result.why == "not_random"
     finally:
         put_rows(project, "drawn", "random")
@@ -192,14 +209,14 @@ def test_a_group_counts_once(made):
     project = made[1]
     put_rows(project, "grp", "thread", upto=200)
     try:
-        result = fitted(made, EVERY[:1]).answers[0].promises[0].result
+        result = result_of(fitted(made, EVERY[:1]))
         assert result.rows == COUNT - 199
     finally:
         put_rows(project, "grp", None)
 
 
 def test_a_stated_base_rate_weighs_the_promise_and_stands_in_the_proof(made):
-    rare = fitted(made, [replace(EVERY[0], base_rate=0.01)]).answers[0].promises[0].result
+    rare = result_of(fitted(made, [replace(EVERY[0], base_rate=0.01)]))
     # The rows would carry the promise for traffic like them, and do not where 1 % hold.
     assert isinstance(rare, NotReachable) and rare.base_rate == 0.01
     easy = fitted(made, [replace(EVERY[0], base_rate=0.6)]).constants.proof
@@ -270,15 +287,16 @@ def test_the_cut_of_a_decision_is_certified_on_rows_held_back(tmp_path, mode):
         connection.execute("DELETE FROM spent")
     found = fit_pack(project, "d", pack, bits, [wish], by="ada")
     assert found.met and (found.fit_rows, found.test_rows) == (300, 400)
-    result = found.answers[0].promises[0].result
-    assert isinstance(result, Certificate) and result.rows == 400
+    result = promised(found)
+    assert result.rows == 400
     assert [one.split for one in spent(project, "d", "decision", None)] == ["test"]
-    verdict = found.report.verdict
-    assert verdict.precision == pytest.approx(result.point.k / result.point.n)
+    assert found.report is not None and found.constants.proof is not None
+    assert found.report.verdict.precision == pytest.approx(result.point.k / result.point.n)
     assert found.constants.proof["open"] == ["spam", "rude", "late"]
     if mode == "micro_layer":
-        assert found.constants.layer.holds
-        assert found.constants.layer.weights[-1] == found.answers[0].promises[0].cut
+        layer = found.constants.layer
+        assert layer is not None and layer.holds
+        assert layer.weights[-1] == found.answers[0].promises[0].cut
     # The numbers are those that a file holds.
     save_constants(file, found.constants, digest=pack.digest)
     assert loaded(file).fitted[found.identity.served] == found.constants
@@ -299,7 +317,7 @@ def test_a_category_that_requires_another_is_certified_on_rows_held_back(tmp_pat
     put_labels(project, "d", labels[:440])
     wish = Wish("rude", (Target("precision", 0.6),))
     found = fit_pack(project, "d", pack, bits, [wish], by="ada")
-    result = found.answers[0].promises[0].result
+    result = promised(found)
     assert result.rows == 300 and found.met
     flagged = flags(pack, project, bits, found)
     assert result.point.n == flagged["rude"][200:].sum()

@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array  # type: ignore[import-untyped]
-from scipy.sparse.csgraph import connected_components  # type: ignore[import-untyped]
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 NEAR: Final = 0.75
 """Least estimated share of common runs. The estimate's standard error is about 0.07 there."""

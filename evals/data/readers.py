@@ -220,7 +220,7 @@ def _fetched(connection: duckdb.DuckDBPyConnection, name: str) -> Iterator[Line]
 
 
 def _xlsx(path: Path, sheet: str | None) -> Opened:
-    import openpyxl  # type: ignore[import-untyped]
+    import openpyxl
 
     try:
         with warnings.catch_warnings():

@@ -127,18 +127,17 @@ def test_jsonl_tells_wrong_lines_and_keeps_lists_and_objects(write):
 
 def test_parquet_and_queries_come_as_text(tmp_path):
     path = tmp_path / "a.parquet"
-    duckdb.sql(
-        "SELECT * FROM (VALUES (1, 'a', true, 0.5, ['x'], DATE '2026-01-02'),"
-        " (2, NULL, NULL, 2.0, NULL, NULL)) AS t(id, text, yes, w, l, d)"
-    ).write_parquet(str(path))
+    duckdb.execute(
+        "COPY (SELECT * FROM (VALUES (1, 'a', true, 0.5, ['x'], DATE '2026-01-02'),"
+        " (2, NULL, NULL, 2.0, NULL, NULL)) AS t(id, text, yes, w, l, d))"
+        f" TO '{path}' (FORMAT parquet)"
+    )
     opened, lines = read(path)
-    wanted = [
+    assert opened.columns == ("id", "text", "yes", "w", "l", "d")
+    assert lines == [
         (1, ["1", "a", "true", "0.5", ["x"], "2026-01-02"]),
         (2, ["2", None, None, "2.0", None, None]),
     ]
-    assert opened.columns == ("id", "text", "yes", "w", "l", "d")
-    assert [line[1][:3] for line in lines] == [line[1][:3] for line in wanted]
-    assert lines[0][1][4:] == [["x"], "2026-01-02"]
     _, asked = read(None, query=f"SELECT text FROM '{path}' WHERE id = 1")
     assert asked == [(1, ["a"])]
     with duckdb.connect(str(tmp_path / "other.duckdb")) as other:

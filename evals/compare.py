@@ -203,7 +203,8 @@ def _brier(
     sums = np.array([change[block].sum() for block in blocks])
     sizes = np.array([len(block) for block in blocks], dtype=np.float64)
     drawn = _resampled(sums, sizes, repeats, seed)
-    low, high = np.quantile(drawn, (0.025, 0.975))
+    # Interpolation between zeros may give -0.
+    low, high = np.quantile(drawn, (0.025, 0.975)) + 0.0
     spread, mean = float(drawn.std()), float(change.mean())
     if spread > 0:
         worse = erfc(mean / spread / sqrt(2)) / 2

@@ -232,7 +232,8 @@ def not_worse(comparisons: Sequence[Comparison], level: float = LEVEL) -> list[O
             p = adjusted[f"verdicts {one.target}"]
             outcomes.append(_verdicts(one, p, level, len(tests)))
         if one.brier is not None:
-            outcomes.append(_scores(one, adjusted.get(f"scores {one.target}"), level))
+            p_scores = adjusted.get(f"scores {one.target}")
+            outcomes.append(_scores(one, p_scores, level, len(tests)))
     return outcomes
 
 
@@ -245,8 +246,8 @@ def _verdicts(one: Comparison, p: float, level: float, tests: int) -> Outcome:
         raise AssertionError(f"{one.target} has no verdicts to compare")
     saw = (
         f"{flips.right_now} of {flips.rows} verdicts right, {flips.right_before} in the baseline;"
-        f" {len(flips.fixes)} fixed, {len(flips.breaks)} broken, p of so many breaks by chance"
-        f" {p:.4f} (level {level:g})"
+        f" {len(flips.fixes)} fixed, {len(flips.breaks)} broken; p {flips.p_worse:.4f},"
+        f" {_after(p, tests, level)}"
     )
     rule = f"verdicts {_NOT_WORSE}"
     if p < level:
@@ -257,7 +258,11 @@ def _verdicts(one: Comparison, p: float, level: float, tests: int) -> Outcome:
     return Outcome(rule, one.target, "pass", saw, flips.breaks)
 
 
-def _scores(one: Comparison, p: float | None, level: float) -> Outcome:
+def _after(p: float, tests: int, level: float) -> str:
+    return f"{p:.4f} after correction for {tests} tests (level {level:g})"
+
+
+def _scores(one: Comparison, p: float | None, level: float, tests: int) -> Outcome:
     change = one.brier
     if change is None:
         raise AssertionError(f"{one.target} has no scores to compare")
@@ -269,7 +274,7 @@ def _scores(one: Comparison, p: float | None, level: float) -> Outcome:
     if p is None:
         saw += f"; {change.units} rows are fewer than the {LEAST_UNITS} that this needs"
         return Outcome(rule, one.target, "cannot judge", saw)
-    saw += f", p {p:.4f} (level {level:g})"
+    saw += f"; p {change.p_worse:.4f}, {_after(p, tests, level)}"
     return Outcome(rule, one.target, "regression" if p < level else "pass", saw)
 
 

@@ -5,7 +5,7 @@ Puts together the store's answers, the pack's evaluation and the metrics. Asks n
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 
 import numpy as np
@@ -17,10 +17,8 @@ from spinf_serve.evals.judged import (
     DECISION,
     Evaluation,
     Judged,
-    Lifts,
     Made,
     Measured,
-    ReadReport,
     Refusal,
     Slice,
     TargetReport,
@@ -30,24 +28,20 @@ from spinf_serve.evals.metrics.areas import Area, roc_area
 from spinf_serve.evals.metrics.classification import Rates, rates
 from spinf_serve.evals.metrics.report import report
 from spinf_serve.evals.metrics.slices import by
+from spinf_serve.evals.reads_measured import with_reads
 from spinf_serve.evals.scored import (
     Answers,
-    Values,
     arranged,
     outcomes,
-    question_values,
     score,
     taken,
 )
 from spinf_serve.evals.store import Matrix
 from spinf_serve.packs.decision import DecisionCall, thresholds
-from spinf_serve.packs.pack import Constants, Pack, Read
+from spinf_serve.packs.pack import Constants, Pack
 
 NOT_SCORED = "not_scored"
 """Code of a row that has no whole answer though the model refused nothing: a failed or broken run."""
-
-MOST_POINTS = 2000
-"""Points of a target that a report keeps."""
 
 _MANY_SLICES = 50
 
@@ -115,7 +109,7 @@ def evaluate(
             here.append(row)
     answers = taken(whole, np.array([at[row.id] for row in here], dtype=np.int64))
     targets = [
-        _with_answers(pack, measured(judged, here, slices=slices), answers)
+        with_reads(pack, measured(judged, here, slices=slices), answers)
         for judged in judged_targets(pack, constants, here, answers)
     ]
     return Evaluation(
@@ -341,78 +335,3 @@ def _notes(rows: Sequence[Known]) -> list[str]:
             " all its labelled rows have one"
         )
     return notes
-
-
-def _with_answers(pack: Pack, target: TargetReport, answers: Answers) -> TargetReport:
-    """The target's report with its questions' answers: points to draw, and each read's own figures."""
-    at = target.judged.labelled()
-    reads = [read for read in pack.reads if read.category == target.judged.target]
-    if not reads or not len(at):
-        return target
-    holds = np.array([target.judged.labels[index] for index in at], dtype=bool)
-    groups = _groups(target.judged, at)
-    by_value = {
-        (question.id, prompt.values.get("F")): (question.id, index)
-        for question in pack.questions
-        for index, prompt in enumerate(question.prompts)
-    }
-    told, floors, points = [], [], []
-    for read in reads:
-        values = question_values(answers, by_value[read.query, read.value])
-        p = _speaking(read, values.p)[at]
-        floor_p = None
-        if values.floor_p is not None:
-            floor_p = float(_speaking(read, values.floor_p[None])[0])
-            floors.append(np.full(len(p), floor_p))
-            points.append(p)
-        area = _area(roc_area(p, holds, groups=groups), len(at))
-        lifts = _lifts(read, values, p, floor_p, at)
-        means = [
-            float(one[side].mean()) if one is not None and side.any() else None
-            for one in lifts
-            for side in (holds, ~holds)
-        ]
-        told.append(ReadReport(read.id, read.query, read.value, area, floor_p, *means))
-    lifts_shown = None
-    if points:
-        lifts_shown = _thinned(
-            np.concatenate(floors), np.concatenate(points), np.tile(holds, len(points))
-        )
-    return replace(target, reads=tuple(told), lifts=lifts_shown)
-
-
-def _speaking(read: Read, p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Probability of the options that speak for the read's category, [N] of [N, K]."""
-    if read.kind == "pair":
-        return p[:, 0 if read.sign > 0 else 1]
-    if read.kind == "option":
-        return p[:, read.option]
-    chosen = range(1, p.shape[1]) if read.kind == "any" else read.unsafe
-    return np.minimum(p[:, list(chosen)].sum(axis=1), 1.0)
-
-
-def _lifts(
-    read: Read,
-    values: Values,
-    p: NDArray[np.float64],
-    floor_p: float | None,
-    at: NDArray[np.int64],
-) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
-    """Lift and logit lift of the options that speak for the category, [N] each."""
-    if floor_p is None:
-        return None, None
-    if read.kind in ("pair", "option"):
-        # A single option's logit keeps small probabilities apart, which a sum of options has lost.
-        logit_lift = values.logit_lift
-        return p - floor_p, None if logit_lift is None else _speaking(read, logit_lift)[at]
-    return p - floor_p, None
-
-
-def _thinned(
-    floor_p: NDArray[np.float64], p: NDArray[np.float64], holds: NDArray[np.bool_]
-) -> Lifts:
-    left_out = max(0, len(p) - MOST_POINTS)
-    if left_out:
-        chosen = np.random.default_rng(0).choice(len(p), MOST_POINTS, replace=False)
-        return Lifts(floor_p[chosen], p[chosen], holds[chosen], left_out)
-    return Lifts(floor_p, p, holds)

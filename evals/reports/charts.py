@@ -63,6 +63,7 @@ def lift_chart(lifts: Lifts) -> str:
         strict=True,
     ):
         marks.append(_dot(floor_p, p, "yes" if holds else "no", "", 2))
+    marks.append(_legend((("yes", "holds"), ("no", "does not"))))
     left_out = f", {lifts.left_out:,} points not drawn" if lifts.left_out else ""
     return _chart(
         f"p against floor p ({len(lifts.p):,} answers{left_out})", "floor p", "p", "".join(marks)
@@ -101,8 +102,20 @@ def histogram_chart(
     if threshold is not None and 0 <= threshold <= 1:
         marks.append(_line((threshold, 0), (threshold, 1), "cut"))
         marks.append(_text(_x(threshold) + 3, _y(0.96), f"{threshold:.4g}", "count", "start"))
+    words = (("yes", "holds"), ("no", "does not"), ("unknown", "no label"))
+    marks.append(_legend([one for one in words if counts[one[0]].any()]))
     y_ticks = [(tick, f"{tick * most:.0f}") for tick in (0.0, 0.5, 1.0)]
     return _chart("Scores", "score", "rows", "".join(marks), y_ticks)
+
+
+def _legend(kinds: Sequence[tuple[str, str]]) -> str:
+    """What the colours mean, in the upper right corner."""
+    marks = []
+    for index, (kind, word) in enumerate(kinds):
+        y = _TOP + 8 + 14 * index
+        marks.append(f'<rect class="{kind}" x="{_x(1) - 66}" y="{y}" width="9" height="9"/>')
+        marks.append(_text(_x(1) - 53, y + 9, word, "count", "start"))
+    return "".join(marks)
 
 
 def _thinned(x: Sequence[float], y: Sequence[float], most: int = 600) -> list[tuple[float, float]]:

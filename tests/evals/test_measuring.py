@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 
 from spinf_serve.evals.data.rows import Row
-from spinf_serve.evals.measuring import MOST_POINTS, NOT_SCORED, Known, evaluate, known, measured
+from spinf_serve.evals.measuring import NOT_SCORED, Known, evaluate, known, measured
+from spinf_serve.evals.reads_measured import MOST_POINTS, thinned
 from spinf_serve.evals.runner import run
 from spinf_serve.evals.store import matrix
+from spinf_serve.packs.digests import content_digest
 from spinf_serve.packs.metrics import judge
 from spinf_serve.packs.present import wrapped
+from spinf_serve.packs.recording import Header, Recording
 from tests.support.evaluations import MADE, drawn, judged
 from tests.support.kept_scores import Counting, project_with
 from tests.support.packs import golden, made
@@ -57,11 +60,7 @@ def scored(tmp_path):
 def test_verdicts_and_areas_are_those_of_the_pack_s_own_report(scored):
     pack, constants, held = scored
     evaluation = evaluate(pack, constants, known(rows_of()), held, MADE)
-    from spinf_serve.packs.recording import Header, Recording
-
     recording = Recording(Header("", "", "", "", ""))
-    from spinf_serve.packs.digests import content_digest
-
     for index, text in enumerate(TEXTS):
         recording.scores[content_digest(wrapped(pack, text, None, {}))] = {
             digest: tuple(values[index].tolist()) for digest, values in held.logprobs.items()
@@ -190,10 +189,8 @@ def test_queued_rows_are_pointed_out(scored):
 
 
 def test_points_are_thinned_and_counted():
-    from spinf_serve.evals.measuring import _thinned
-
     p = np.linspace(0, 1, MOST_POINTS + 300)
-    found = _thinned(np.zeros(len(p)), p, p > 0.5)
+    found = thinned(np.zeros(len(p)), p, p > 0.5)
     assert (len(found.p), found.left_out) == (MOST_POINTS, 300)
     assert np.array_equal(found.holds, found.p > 0.5)
 

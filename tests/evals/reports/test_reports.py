@@ -1,5 +1,6 @@
 import re
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -11,10 +12,12 @@ from hypothesis import strategies as st
 from spinf_serve.evals.compare import compare
 from spinf_serve.evals.gate import Outcome, hold, not_worse, parse_rule, verdict
 from spinf_serve.evals.judged import Measured, Refusal, Slice
-from spinf_serve.evals.reports.charts import noise_band, reliability_chart
+from spinf_serve.evals.metrics.probability import reliability
+from spinf_serve.evals.reports.charts import histogram_chart, noise_band, reliability_chart
 from spinf_serve.evals.reports.html import html
 from spinf_serve.evals.reports.junit import junit
 from spinf_serve.evals.reports.markdown import escaped, markdown
+from spinf_serve.evals.reports.terminal import lines
 from spinf_serve.evals.reports.told import MOST_LISTED, figure, listed
 from tests.support.evaluations import drawn, evaluation, judged, lifts
 
@@ -188,8 +191,6 @@ def test_the_noise_band_holds_95_percent_of_calibrated_bins():
 
 
 def test_empty_bins_have_no_mark():
-    from spinf_serve.evals.metrics.probability import reliability
-
     text = reliability_chart(reliability([0.05, 0.06, 0.95], [False, False, True]))
     assert text.count("<circle") == 2
     assert "2 rows" in text and "1 rows" in text
@@ -211,8 +212,6 @@ def test_markdown_escapes_ids_and_keeps_its_tables():
 
 
 def test_escaped_reads_the_same():
-    from html import unescape
-
     assert unescape(escaped("a<b> | `c` @d #1 é😀")) == "a<b> | `c` @d #1 é😀"
     assert escaped("plain text, 3.5 %") == "plain text, 3.5 %"
 
@@ -246,3 +245,19 @@ def test_figures():
     assert figure(None) == figure(Measured(None)) == "—"
     assert figure(Measured(0.5)) == "0.500"
     assert figure(Measured(0.5, 0.25, 0.75, 8, 4)) == "0.500 (0.250 to 0.750), 4 of 8"
+
+
+def test_a_terminal_gets_the_word_its_code_and_no_control_character():
+    one, found, comparisons = odd_case()
+    told = lines(one, found, comparisons)
+    assert told[0] == f"{found.sentence}, exit code 1"
+    text = "\n".join(told)
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)
+    assert "\\x1b" in text and "😀" in text
+    assert "15 broken" in text and "and 5 more" in text
+
+
+def test_colours_are_explained_for_what_is_there():
+    some = histogram_chart(np.array([0.1, 0.9]), [True, None], 0.5)
+    assert ">holds<" in some and ">no label<" in some and ">does not<" not in some
+    assert some.count("<title>1 rows</title>") == 2

@@ -37,7 +37,7 @@ Report = Callable[[int, int], None]
 PARAMETER = "parameters."
 """What the name of a column begins with that fills a parameter of the pack."""
 
-BATCH_ROWS = 32
+BATCH_ROWS = 256
 """Most rows that are asked together, and lost together at worst."""
 
 BATCH_SECONDS = 5.0

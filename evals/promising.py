@@ -169,10 +169,12 @@ def _promise(
     constants: Constants,
     seen: Sight,
 ) -> Promise:
-    cut = None
-    if isinstance(result, Certificate):
-        cut = own_cut(wish.name, pack, constants, seen, result.cut)
-    return Promise(name, target, result, cut)
+    if result.point is None:
+        return Promise(name, target, result, None)
+    own = own_cut(wish.name, pack, constants, seen, result.point.cut)
+    if isinstance(result, NotReachable):
+        return Promise(name, target, result, None, own)
+    return Promise(name, target, result, own)
 
 
 def own_cut(

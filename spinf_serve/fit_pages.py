@@ -82,7 +82,7 @@ def _answer(given: Answer) -> dict[str, Any]:
         "base_rate": given.wish.base_rate,
         "met": given.met,
         "promises": [
-            {"name": one.name, "cut": one.cut, "kind": type(one.result).__name__}
+            {"name": one.name, "cut": one.cut, "best": one.best, "kind": type(one.result).__name__}
             | {"result": _plain(asdict(one.result))}
             for one in given.promises
         ],
@@ -100,7 +100,10 @@ def _plain(result: Mapping[str, Any]) -> dict[str, Any]:
 def _words(promise: Promise) -> str:
     result, target = promise.result, promise.target
     if isinstance(result, NotReachable):
-        return result.words
+        here = (
+            "" if promise.best is None else f" (among its scores, that cut is {promise.best:.4g})"
+        )
+        return f"{result.words}{here}"
     if promise.cut is None:
         return (
             f"{target.kind} {target.value:g}: no number lies between the scores on both sides of the"

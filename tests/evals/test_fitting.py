@@ -19,7 +19,7 @@ from spinf_serve.evals.wishes import Wish
 from spinf_serve.packs.digests import asked_digest, constants_digest
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.evaluate import state
-from spinf_serve.packs.pack import Pack
+from spinf_serve.packs.pack import Constants, Pack
 from spinf_serve.packs.save import save_constants
 from tests.support.fitting_world import loaded, pack_file, put_rows, world
 
@@ -164,9 +164,19 @@ def test_what_cannot_be_promised_says_why_and_leaves_the_cut_unpromised(made):
     assert not given.met and not found.met
     result = result_of(found)
     assert isinstance(result, NotReachable) and "not reachable yet" in result.words
+    # The best cut stands on the scale of the pack's scores too.
+    flagged = flags(loaded(made[0]), made[1], made[2], replace(found, constants=_cut_at(found)))
+    assert result.point is not None and flagged["spam"].sum() == result.point.n
     assert found.constants.proof is None
     # The cut of highest J stays, as without a target.
     assert found.constants == fitted(made, []).constants
+
+
+def _cut_at(found: Fitted) -> Constants:
+    """The constants with the best cut of a target that was not reached in force."""
+    best = found.answers[0].promises[0].best
+    fit = replace(found.constants.categories["spam"], threshold=best)
+    return replace(found.constants, categories={**found.constants.categories, "spam": fit})
 
 
 def test_the_same_certification_spends_once_and_another_finds_nothing_left(made):

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from spinf_serve.evals.sheets import Sheet, Wanted
     from spinf_serve.packs.pack import Pack
 
+SHEET_PACKAGES = ("duckdb", "openpyxl")
+"""What sheets are read with."""
+
 RATE_WORKS = 64
 """Rows that a rate is measured on."""
 
@@ -85,6 +88,7 @@ def decide(
     Added are decision, band, reason, the flagged categories, every category's score, and for a row
     without an answer the error. A run that was broken off goes on where it was.
     """
+    require(SHEET_PACKAGES)
     from spinf_serve.deciding import asking, decide_sheet, doubt, parameter_columns, summary
     from spinf_serve.evals.decided import columns_of
     from spinf_serve.evals.sheets import open_sheet, wanted_of
@@ -153,7 +157,7 @@ def estimate(
 
     Tokens are counted by the model's own tokenizer. With a rate given no weight is read.
     """
-    require(ENGINE_PACKAGES)
+    require(ENGINE_PACKAGES + SHEET_PACKAGES)
     from spinf_serve.counting import (
         count_tokens,
         counting,

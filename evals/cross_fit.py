@@ -62,6 +62,7 @@ def cross_fit(
     folds: int = 5,
     repeats: int = 10,
     seed: int = 0,
+    weights: ArrayLike | None = None,
 ) -> CrossFit | None:
     """Repeat a whole choice on folds and judge it on what was left out.
 
@@ -70,6 +71,8 @@ def cross_fit(
         scores: [N] float64. labels: [N] bools.
         groups: [N]; a group is never split. None for a row: it stands alone.
         folds: at least 2.
+        weights: [N] what a row counts where it is left out, 0 or more: its inverse probability, or
+            0 for a row of a queue. Class by class they re-weight to a base rate. None counts all 1.
 
     Returns:
         None where a class has fewer than two groups, so that no fold can leave rows of both out and
@@ -78,6 +81,9 @@ def cross_fit(
     values, holds = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=bool)
     if values.shape != holds.shape:
         raise ValueError(f"{len(values)} scores but {len(holds)} labels")
+    weight = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if weight.shape != values.shape or not (weight >= 0).all():
+        raise ValueError(f"{len(weight)} weights for {len(values)} rows, or one is below 0")
     codes = group_codes(groups, len(values))
     classes = [len(np.unique(codes[holds == one])) for one in (True, False)]
     folds = min(folds, *classes)
@@ -93,7 +99,7 @@ def cross_fit(
             cuts.append(choice.cut)
             own = values if choice.scores is None else choice.scores
             flagged, truth = own[left_out] >= choice.cut, holds[left_out]
-            tallies += np.bincount(2 * flagged + truth, minlength=4)
+            tallies += np.bincount(2 * flagged + truth, weight[left_out], minlength=4)
     below_no, below_yes, above_no, above_yes = tallies.tolist()
     spread = np.quantile(cuts, [0.05, 0.95]) if cuts else None
     return CrossFit(

@@ -29,6 +29,17 @@ def test_a_fixed_cut_gives_the_rates_of_all_rows():
     assert found.chosen == 1.0 and (found.folds, found.repeats) == (5, 3)
 
 
+def test_rows_of_a_queue_are_trained_on_and_not_counted():
+    scores, labels = _rows()
+    random = np.arange(400) % 4 == 0
+    found = _fitted(lambda train: Choice(0.7), scores, labels, repeats=2, weights=random)
+    flagged = scores >= 0.7
+    assert found.precision == pytest.approx(labels[flagged & random].mean())
+    assert found.flag_rate == pytest.approx(flagged[random].mean())
+    with pytest.raises(ValueError, match="one is below 0"):
+        cross_fit(lambda train: Choice(0.7), scores, labels, weights=np.full(400, -1.0))
+
+
 def test_a_choice_that_learns_by_heart_is_found_out():
     """In its own rows it is always right; on rows left out it knows nothing."""
     generator = np.random.default_rng(2)

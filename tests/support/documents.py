@@ -22,6 +22,7 @@ from tests.support import (
     pack_figures,
     precision_page,
     promise_documents,
+    real_page,
 )
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
@@ -40,6 +41,7 @@ def made() -> dict[str, str]:
         "packs.md": pack_documents.page(),
         "lint.md": lint_document.page(NOTE),
         "promises.md": promise_documents.page(NOTE, RESULTS),
+        "real-data.md": real_page.page(),
         "../packs/pack.schema.json": pack_documents.schema(),
         **pack_figures.pages(),
     }

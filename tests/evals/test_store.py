@@ -1,5 +1,6 @@
 """What is kept comes back bit for bit, is found by digests, and goes when it is told to."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -167,3 +168,12 @@ def test_pruning_removes_what_the_conditions_hold_for_and_no_more(project):
     assert kept(project) == []
     with project.open(write=False) as connection:
         assert connection.execute("SELECT count(*) FROM content").fetchall() == [(0,)]
+
+
+def test_the_recorded_figures_keep_what_is_promised_of_a_run_with_nothing_to_ask(root):
+    # Made by tests.support.store_rerun, which takes minutes.
+    found = json.loads((root / "evals/bench/results/store-rerun.json").read_text())
+    assert (found["rows"], found["questions"]) == (10_000, 106)
+    assert found["rerun"]["asked"] == 0
+    assert max(found["rerun"]["seconds"]) < 2
+    assert found["one_question_edited"]["asked"] * 106 == found["first"]["asked"]

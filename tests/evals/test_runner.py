@@ -184,3 +184,14 @@ def test_killing_a_run_loses_nothing_that_was_kept(tmp_path, root):
     assert kept(project)[0].scores == 12_000
     engine = in_process(StubEngine().as_engine())
     assert recording(project, "d", golden_pack(), engine.identity.bits).scores
+
+
+def test_two_runs_at_once_keep_every_score_once(tmp_path, root):
+    project = project_with(tmp_path, [f"Letter {number}" for number in range(600)])
+    command = [sys.executable, "-m", "tests.support.kept_scores", str(project.path), "0.1"]
+    with start_process(root, command) as one, start_process(root, command) as other:
+        said = [process.communicate(timeout=120) for process in (one, other)]
+    assert (one.returncode, other.returncode) == (0, 0), said
+    (only,) = kept(project)
+    assert (only.scores, only.contents, only.floors) == (2400, 600, 4)
+    assert run(project, "d", golden_pack(), Counting(), print).asked == 0

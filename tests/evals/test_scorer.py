@@ -117,6 +117,24 @@ def test_a_server_that_does_not_trust_the_caller_is_known_by_its_fingerprint():
     assert "does not tell its model's digest" in next(cautions(plain.identity))
 
 
+def test_a_server_without_any_fingerprint_is_known_by_its_address(server, monkeypatch):
+    from spinf_serve.evals import remote as module
+
+    asked = module.post
+
+    def silent(url, body, token):
+        status, told = asked(url, body, token)
+        return status, {
+            key: value for key, value in told.items() if key not in ("engine", "system_fingerprint")
+        }
+
+    monkeypatch.setattr(module, "post", silent)
+    scorer = over_http(server.url, None)
+    assert scorer.identity.facts["address"] == server.url
+    assert "stay when its model changes" in list(cautions(scorer.identity))[1]
+    assert isinstance(scorer.run([Work("a", golden_pack().questions)])[0], tuple)
+
+
 def test_a_busy_server_is_waited_for_and_given_up_in_the_end(server, monkeypatch):
     waits: list[float] = []
     scorer = over_http(server.url, None, waits.append)

@@ -96,8 +96,9 @@ def opened_engine(
     )
     forward, fingerprint = _on_card(opened, card, choice, tell)
     if checked:
-        # An engine of its own, so that the one that serves has counted and remembered nothing.
-        self_check(_engine(opened, forward, fingerprint, config, limits), tell)
+        # An engine of its own, so that the one that serves has counted and remembered nothing; and
+        # with limits of its own, since those of the one that serves may leave nothing to ask.
+        self_check(_engine(opened, forward, fingerprint, config, Limits()), tell)
     return _engine(opened, forward, fingerprint, config, limits)
 
 
@@ -129,7 +130,7 @@ def _on_card(
             graphs = recorded_graphs(model, ops, tell)
         except torch.OutOfMemoryError as error:
             raise Unusable(
-                f"the card ran out of memory while weights were loaded, although {choice}: another "
+                f"the card ran out of memory while the model was loaded, although {choice}: another "
                 "process has taken some meanwhile; free it, or take a smaller model"
             ) from error
         fingerprint = gpu_fingerprint(

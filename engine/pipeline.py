@@ -181,6 +181,10 @@ class Pipeline:
         self._waiting_rows = left if self._waiting else 0
         try:
             started = self._forward.start(packed)
+        except OutOfDeviceMemory as full:
+            # Known to happen: there is nothing to look for in a trace.
+            logger.error("a forward of %d rows failed to start: %s", len(packed.plan.tokens), full)
+            return _lost(packed, full)
         except Exception as fault:
             # The one place that knows which pass a failing forward belongs to.
             logger.exception("a forward of %d rows failed to start", len(packed.plan.tokens))
@@ -200,6 +204,9 @@ class Pipeline:
         start = time.perf_counter()
         try:
             columns = self._forward.finish(flight.started)
+        except OutOfDeviceMemory as full:
+            logger.error("a forward of %d rows failed: %s", flight.rows, full)
+            return _lost(flight.packed, full)
         except Exception as fault:
             logger.exception("a forward of %d rows failed", flight.rows)
             return _lost(flight.packed, fault)

@@ -16,7 +16,7 @@ from spinf_serve.engine.bench.passes import (
     works_of_many_lengths,
 )
 from spinf_serve.engine.work import Work
-from spinf_serve.packs.errors import Unusable
+from spinf_serve.packs.errors import Fault, Unusable
 
 _LENGTHS = (0, 1, 3, 9, 40, 150)
 # On both sides of where tiles change, or where a half-filled one ends.
@@ -27,13 +27,16 @@ def self_check(engine: Engine, tell: Callable[[str], None]) -> None:
     """Reads works of many lengths alone and in company, and compares every bit.
 
     Raises:
-        Unusable: they differ; one line that says where.
+        Unusable: they differ, or a pass is lost; one line that says where, or why.
     """
     compared = 0
-    for check in _checks(engine):
-        if not check.passed:
-            raise Unusable(_failed(engine, check))
-        compared += check.compared
+    try:
+        for check in _checks(engine):
+            if not check.passed:
+                raise Unusable(_failed(engine, check))
+            compared += check.compared
+    except Fault as fault:
+        raise Unusable(f"the self-check of the card was cut short: {fault}") from fault
     tell(f"self-check: {compared} answers have the same bits alone and in company")
 
 

@@ -145,8 +145,26 @@ def test_a_card_that_fills_up_while_weights_are_loaded_is_told(folder, on_card, 
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(opening, "build", full)
-    with pytest.raises(Unusable, match=r"ran out of memory while weights were loaded, although"):
+    with pytest.raises(Unusable, match=r"ran out of memory while the model was loaded, although"):
         opened(folder)
+
+
+def test_passes_beyond_what_the_kernels_take_are_refused_before_anything_is_loaded(
+    folder, on_card, monkeypatch
+):
+    on_card()
+    monkeypatch.setattr(opening, "build", lambda *parts: pytest.fail("loaded"))
+    with pytest.raises(Unusable, match=r"--token-budget 1073741824: passes of this model have at"):
+        opened(folder, token_budget=1 << 30)
+
+
+def test_the_self_check_is_not_held_to_the_limits_of_requests(folder, on_card, monkeypatch):
+    on_card()
+    checked: list[Limits] = []
+    monkeypatch.setattr(opening, "self_check", lambda engine, tell: checked.append(engine.limits))
+    tight = Limits(max_content_tokens=10, max_query_tokens=5, max_options=1)
+    engine = opened(folder, limits=tight, token_budget=64)
+    assert checked == [Limits()] and engine.limits == tight
 
 
 def test_a_card_that_fails_the_self_check_is_not_served(folder, on_card, monkeypatch):

@@ -241,7 +241,7 @@ def test_floors_that_failed_in_part_are_read_no_further(ahead):
 
 @AHEAD
 @pytest.mark.parametrize("faults", ["start_faults", "finish_faults"])
-def test_a_full_card_is_said_to_be_full_and_the_next_request_works(ahead, faults):
+def test_a_full_card_is_said_to_be_full_and_the_next_request_works(ahead, faults, caplog):
     engine = engine_of(token_budget=64, ahead=ahead)
     getattr(fake(engine), faults)[1] = OutOfDeviceMemory("2 GiB more")
     many = ask("q", *(f"\n{n} x:" for n in range(30)), floor=False)
@@ -253,6 +253,8 @@ def test_a_full_card_is_said_to_be_full_and_the_next_request_works(ahead, faults
         "lower token_budget or free memory on the card",
         fault.message,
     )
+    [line] = caplog.records
+    assert line.getMessage().endswith(": 2 GiB more") and not line.exc_info
     assert not fake(engine).kept
     [result] = engine.run([job.work])
     assert answer_bits(result) == answer_bits(engine_of().run([job.work])[0])

@@ -4,6 +4,7 @@ import pytest
 
 from spinf_serve.engine.bench.self_check import self_check
 from spinf_serve.engine.fingerprint import CardFacts, GpuScheme, gpu_fingerprint
+from spinf_serve.engine.pipeline import OutOfDeviceMemory
 from spinf_serve.packs.errors import Unusable
 from tests.engine.test_api import engine_of, fake
 from tests.support.impure import see
@@ -51,3 +52,13 @@ def test_passes_beyond_the_budget_are_not_asked_for():
     engine = card_engine(token_budget=100)
     self_check(engine, lambda line: None)
     assert max(fake(engine).rows) <= 100
+
+
+def test_a_pass_that_is_lost_meanwhile_is_told_in_a_line():
+    engine = card_engine()
+    fake(engine).start_faults[3] = OutOfDeviceMemory("2 GiB more")
+    with pytest.raises(Unusable) as caught:
+        self_check(engine, lambda line: pytest.fail(line))
+    message = str(caught.value)
+    assert message.startswith("the self-check of the card was cut short: the GPU ran out of memory")
+    assert "\n" not in message

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spinf_serve.evals.intervals import Interval
+
 DECISION = "decision"
 """The target that is the pack's decision, beside its categories."""
 
@@ -74,6 +76,13 @@ class Measured:
     high: float | None = None
     n: int = 0
     k: int | None = None
+
+
+def figure_of(value: float, interval: Interval | None, rows: int) -> Measured:
+    """A figure with its interval, if it has one."""
+    if interval is None:
+        return Measured(value, n=rows)
+    return Measured(value, interval.low, interval.high, rows)
 
 
 @dataclass(frozen=True, slots=True)

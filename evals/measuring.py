@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinf_serve.evals.data.rows import Row
-from spinf_serve.evals.intervals import Mean, Share
+from spinf_serve.evals.intervals import Share
 from spinf_serve.evals.judged import (
     DECISION,
     Evaluation,
@@ -22,6 +22,7 @@ from spinf_serve.evals.judged import (
     Refusal,
     Slice,
     TargetReport,
+    figure_of,
 )
 from spinf_serve.evals.metrics.agreement import kappa
 from spinf_serve.evals.metrics.areas import Area, roc_area
@@ -196,9 +197,9 @@ def measured(
         confusion = {"tp": counts.tp, "fp": counts.fp, "fn": counts.fn, "tn": counts.tn}
         agreed = kappa(flagged, holds, weights=weights, groups=groups) if len(at) else None
         if agreed is not None:
-            ends = agreed.interval
-            low, high = (None, None) if ends is None else (ends.low, ends.high)
-            figures["kappa"] = Measured(agreed.kappa, low, high, len(at))
+            figures["kappa"] = Measured(None)
+            if agreed.kappa is not None:
+                figures["kappa"] = figure_of(agreed.kappa, agreed.interval, len(at))
     if judged.scores is not None:
         ids = [judged.rows[index] for index in at]
         whole = report(
@@ -207,8 +208,9 @@ def measured(
         figures["roc_area"] = _area(whole.ranking["p"].roc, len(at))
         figures["pr_area"] = _area(whole.ranking["p"].pr, len(at))
         if whole.word is not None:
-            figures["brier"] = _mean(whole.word.brier, len(at))
-            figures["log_loss"] = _mean(whole.word.log_loss, len(at))
+            brier, loss = whole.word.brier, whole.word.log_loss
+            figures["brier"] = figure_of(brier.value, brier.interval, len(at))
+            figures["log_loss"] = figure_of(loss.value, loss.interval, len(at))
             figures["ece"] = Measured(whole.word.ece, n=len(at))
             noise = whole.word.noise.mean
         notes = whole.notes
@@ -284,15 +286,7 @@ def _rates(found: Rates, counted: bool) -> dict[str, Measured]:
 
 
 def _area(area: Area | None, rows: int) -> Measured:
-    if area is None:
-        return Measured(None)
-    ends = area.interval
-    return Measured(area.value, ends and ends.low, ends and ends.high, rows)
-
-
-def _mean(mean: Mean, rows: int) -> Measured:
-    ends = mean.interval
-    return Measured(mean.value, ends and ends.low, ends and ends.high, rows)
+    return Measured(None) if area is None else figure_of(area.value, area.interval, rows)
 
 
 def _truth(labels: Mapping[str, bool], deciding: Sequence[str]) -> bool | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from spinf_serve.evals.judged import Lifts, Measured, ReadReport, TargetReport
+from spinf_serve.evals.judged import Lifts, Measured, ReadReport, TargetReport, figure_of
 from spinf_serve.evals.metrics.areas import roc_area
 from spinf_serve.evals.scored import Answers, Values, question_values
 from spinf_serve.packs.pack import Pack, Read
@@ -46,8 +46,7 @@ def with_reads(pack: Pack, target: TargetReport, answers: Answers) -> TargetRepo
         found = roc_area(p, holds, groups=groups)
         area = Measured(None)
         if found is not None:
-            ends = found.interval
-            area = Measured(found.value, ends and ends.low, ends and ends.high, len(at))
+            area = figure_of(found.value, found.interval, len(at))
         lifts = _lifts(read, values, p, floor_p, at)
         means = [
             float(one[side].mean()) if one is not None and side.any() else None
@@ -65,12 +64,20 @@ def with_reads(pack: Pack, target: TargetReport, answers: Answers) -> TargetRepo
 
 def _speaking(read: Read, p: NDArray[np.float64]) -> NDArray[np.float64]:
     """Probability of the options that speak for the read's category, [N] of [N, K]."""
+    if read.kind in ("pair", "option"):
+        return p[:, _option(read)]
+    chosen = list(range(1, p.shape[1]) if read.kind == "any" else read.unsafe)
+    summed: NDArray[np.float64] = p[:, chosen].sum(axis=1)
+    return np.minimum(summed, 1.0)
+
+
+def _option(read: Read) -> int:
+    """The one option that a read of the kind `pair` or `option` is about."""
     if read.kind == "pair":
-        return p[:, 0 if read.sign > 0 else 1]
-    if read.kind == "option":
-        return p[:, read.option]
-    chosen = range(1, p.shape[1]) if read.kind == "any" else read.unsafe
-    return np.minimum(p[:, list(chosen)].sum(axis=1), 1.0)
+        return 0 if read.sign > 0 else 1
+    if read.option is None:
+        raise AssertionError(f"read {read.id} is of kind option and names none")
+    return read.option
 
 
 def _lifts(

@@ -16,6 +16,7 @@ from spinf_serve.evals.metrics.probability import Bin
 _WIDE, _HIGH = 340, 280
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 10, 12, 40
 _TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
+_SHARES = [(tick, f"{tick:g}") for tick in _TICKS]
 
 
 def noise_band(p: float, rows: int) -> tuple[float, float]:
@@ -129,7 +130,7 @@ def _chart(
     x_title: str,
     y_title: str,
     inside: str,
-    y_ticks: Sequence[tuple[float, str]] = tuple((tick, f"{tick:g}") for tick in _TICKS),
+    y_ticks: Sequence[tuple[float, str]] = _SHARES,
 ) -> str:
     axes = []
     for tick in _TICKS:

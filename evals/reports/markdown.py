@@ -19,8 +19,8 @@ def markdown(
     lines += [f"- {title}: {escaped(text)}" for title, text in facts(evaluation)]
     lines.append("")
     if verdict.outcomes:
-        told = [(one.word, one.target, one.rule, one.saw) for one in verdict.outcomes]
-        lines += _table(("verdict", "target", "rule", "seen"), told)
+        rows = [(one.word, one.target, one.rule, one.saw) for one in verdict.outcomes]
+        lines += _table(("verdict", "target", "rule", "seen"), rows)
     names = list(dict.fromkeys(name for one in evaluation.targets for name in one.metrics))
     lines += _table(
         ("target", *names),

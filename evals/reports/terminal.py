@@ -20,8 +20,8 @@ def lines(
     if verdict.outcomes:
         told.append("")
         for one in verdict.outcomes:
-            target = f"{one.target}: " if one.target else ""
-            told.append(f"{one.word:<18}{target}{one.rule}")
+            about = f"{one.target}: " if one.target else ""
+            told.append(f"{one.word:<18}{about}{one.rule}")
             told.append(f"{'':<18}{one.saw}")
             if one.word != "pass" and one.rows:
                 told.append(f"{'':<18}{', '.join(listed(one.rows, _SHOWN))}")

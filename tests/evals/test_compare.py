@@ -125,6 +125,7 @@ def test_the_interval_of_the_brier_change_holds_the_true_change_as_often_as_it_s
 
 def test_the_bootstrap_draws_whole_groups():
     alone = drawn(60, 8)
+    assert alone.scores is not None
     copies = judged(
         [label for label in alone.labels for _ in range(5)],
         None,

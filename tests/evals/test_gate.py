@@ -10,6 +10,7 @@ from spinf_serve.evals.gate import (
     METRICS,
     Outcome,
     Rule,
+    Word,
     hold,
     not_worse,
     parse_rule,
@@ -59,7 +60,7 @@ def test_words_and_codes_are_one_to_one():
 
 
 def test_the_gravest_word_wins():
-    words = ["pass", "cannot judge", "regression", "stale fingerprint", "error"]
+    words: list[Word] = ["pass", "cannot judge", "regression", "stale fingerprint", "error"]
     for last, word in enumerate(words):
         outcomes = [Outcome("rule", "", one, "") for one in words[: last + 1]]
         assert verdict(outcomes).word == word

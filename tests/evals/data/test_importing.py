@@ -1,6 +1,7 @@
 """Imports: what is taken, what is refused with which line, and what the report says of the rest."""
 
 import json
+import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -11,6 +12,7 @@ from spinf_serve.evals.data.readers import Source
 from spinf_serve.evals.data.rows import data_digest, rows
 from spinf_serve.evals.project import create
 from spinf_serve.packs.errors import Unusable
+from tests.support.processes import start_process
 
 TEXTS = (
     "Please send the invoice of last month once more",
@@ -297,3 +299,29 @@ def test_a_file_in_another_encoding_says_so(project, take):
     report = take("id,text\n1,für alle\n", id="id", encoding="cp1252")
     assert "read as Windows-1252" in report.notes[0]
     assert stored(project)["1"].text == "für alle"
+
+
+def test_two_processes_import_into_one_project(project, tmp_path, root):
+    (tmp_path / "a.csv").write_text(
+        "id,text\n" + "".join(f"{n},text {n * 7919}\n" for n in range(500))
+    )
+
+    def start(dataset):
+        command = [
+            sys.executable,
+            "-m",
+            "spinf_serve",
+            "data",
+            "import",
+            str(project.path),
+            dataset,
+        ]
+        return start_process(root, [*command, str(tmp_path / "a.csv"), "--id", "id"])
+
+    started = [start(dataset) for dataset in ("same", "same", "other")]
+    ended = [(*process.communicate(timeout=100), process.returncode) for process in started]
+    assert sorted(code for *_, code in ended[:2]) == [0, 2]
+    refused = next(err for _, err, code in ended if code)
+    assert refused.endswith("error: dataset 'same' is there already; --append adds rows to it\n")
+    assert ended[2][2] == 0
+    assert [len(stored(project, dataset)) for dataset in ("same", "other")] == [500, 500]

@@ -44,15 +44,17 @@ def page(note: str) -> str:
 The engine computes on one NVIDIA card: `--device cuda`, or by itself where torch finds a usable one
 (`--device auto`, the default). Its kernels are written in Triton and compiled at first use; Triton
 keeps them in its cache folder for the next start. It needs Linux, a torch with CUDA (2.11 or newer)
-and the Triton that comes with it.
+and the Triton that comes with it: what `make setup` installs from the ordinary package index, without
+`TORCH_INDEX`. Where torch's CPU build is in place, the start-up log and `spinf-serve doctor` say so.
 
 | compute capability | such as | weights with `--quant auto` |
 |---|---|---|
 {cards}
 `fp8` are 8-bit floats, a scale each row of a weight, under activations in 8-bit floats, with a scale a
 row or, where the checkpoint has one, a static scale. `int8` are 8-bit integers under activations in 16
-bits. `bf16` are plain 16-bit floats. `spinf-serve doctor` says what is chosen here, and why. A newer
-card than these takes the entry of the newest one here. Only an H200 was measured.
+bits. `bf16` are plain 16-bit floats. `spinf-serve doctor` says what is chosen here, and why. A card
+that is not here takes the kernels' tiles of the nearest older one; what its weights are kept in,
+`doctor` says. Only an H200 was measured.
 
 ## Memory
 
@@ -74,7 +76,7 @@ tokenizer is the embedded model's (`spinf-serve models fetch`), or a `tokenizer.
 `--tokenizer`. `--scheme` says how the weights present themselves: `static` as float8 with one scale a
 tensor and a static one for each input, `rows` as float8 with a scale for each row of weights and
 activations, `int8`, `bf16`. `--synthetic gemma-4-tiny` is small enough for Triton's interpreter on a
-CPU: a test, not a measurement.
+CPU, with `TRITON_INTERPRET=1` set and a few contents and questions: a test, not a measurement.
 
 `--jobs` takes a list of these; without `--synthetic` they are measured on the configured model.
 

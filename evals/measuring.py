@@ -29,7 +29,7 @@ from spinf_serve.evals.metrics.areas import Area, roc_area
 from spinf_serve.evals.metrics.classification import Rates, rates
 from spinf_serve.evals.metrics.report import report
 from spinf_serve.evals.metrics.slices import by
-from spinf_serve.evals.reads_measured import with_reads
+from spinf_serve.evals.reads_measured import groups_of, with_reads
 from spinf_serve.evals.scored import (
     Answers,
     arranged,
@@ -43,6 +43,10 @@ from spinf_serve.packs.pack import Constants, Pack
 
 NOT_SCORED = "not_scored"
 """Code of a row that has no whole answer though the model refused nothing: a failed or broken run."""
+
+MANY_ROWS = 2000
+REPEATS, FEWER_REPEATS = 1000, 300
+"""Draws of a bootstrap up to so many rows, and beyond, where each takes longer and tells less."""
 
 _MANY_SLICES = 50
 
@@ -182,7 +186,8 @@ def measured(
         rows: those of `judged`, in its order.
     """
     at = judged.labelled()
-    groups = _groups(judged, at)
+    groups = groups_of(judged, at)
+    repeats = REPEATS if len(at) <= MANY_ROWS else FEWER_REPEATS
     weights = _weights(rows, at)
     holds = np.array([judged.labels[index] for index in at], dtype=bool)
     figures: dict[str, Measured] = {}
@@ -195,7 +200,7 @@ def measured(
         figures |= _rates(found, weights is None)
         counts = found.confusion
         confusion = {"tp": counts.tp, "fp": counts.fp, "fn": counts.fn, "tn": counts.tn}
-        agreed = kappa(flagged, holds, weights=weights, groups=groups) if len(at) else None
+        agreed = kappa(flagged, holds, weights=weights, groups=groups, repeats=repeats)
         if agreed is not None:
             figures["kappa"] = Measured(None)
             if agreed.kappa is not None:
@@ -203,7 +208,12 @@ def measured(
     if judged.scores is not None:
         ids = [judged.rows[index] for index in at]
         whole = report(
-            ids, {"p": judged.scores[at]}, holds.tolist(), weights=weights, groups=groups
+            ids,
+            {"p": judged.scores[at]},
+            holds.tolist(),
+            weights=weights,
+            groups=groups,
+            repeats=repeats,
         ).overall
         figures["roc_area"] = _area(whole.ranking["p"].roc, len(at))
         figures["pr_area"] = _area(whole.ranking["p"].pr, len(at))
@@ -224,7 +234,9 @@ def measured(
             None if judged.scores is None else judged.scores[at][inside],
             holds[inside],
             None if weights is None else weights[inside],
-            [group for group, held in zip(groups, inside, strict=True) if held],
+            None
+            if groups is None
+            else [group for group, held in zip(groups, inside, strict=True) if held],
         )
         return _of_part(cut)
 
@@ -246,7 +258,7 @@ class _Part:
     scores: NDArray[np.float64] | None
     holds: NDArray[np.bool_]
     weights: NDArray[np.float64] | None
-    groups: list[str | None]
+    groups: list[str | None] | None
 
 
 def _of_part(part: _Part) -> dict[str, Measured]:
@@ -296,10 +308,6 @@ def _truth(labels: Mapping[str, bool], deciding: Sequence[str]) -> bool | None:
     if any(values):
         return True
     return None if None in values or not deciding else False
-
-
-def _groups(judged: Judged, at: NDArray[np.int64]) -> list[str | None]:
-    return [judged.groups[index] for index in at]
 
 
 def _weights(rows: Sequence[Known], at: NDArray[np.int64]) -> NDArray[np.float64] | None:

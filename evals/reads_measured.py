@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from spinf_serve.evals.judged import Lifts, Measured, ReadReport, TargetReport, figure_of
+from spinf_serve.evals.judged import Judged, Lifts, Measured, ReadReport, TargetReport, figure_of
 from spinf_serve.evals.metrics.areas import roc_area
 from spinf_serve.evals.scored import Answers, Values, question_values
 from spinf_serve.packs.pack import Pack, Read
@@ -28,7 +28,7 @@ def with_reads(pack: Pack, target: TargetReport, answers: Answers) -> TargetRepo
     if not reads or not len(at):
         return target
     holds = np.array([target.judged.labels[index] for index in at], dtype=bool)
-    groups = [target.judged.groups[index] for index in at]
+    groups = groups_of(target.judged, at)
     by_value = {
         (question.id, prompt.values.get("F")): (question.id, index)
         for question in pack.questions
@@ -60,6 +60,12 @@ def with_reads(pack: Pack, target: TargetReport, answers: Answers) -> TargetRepo
             np.concatenate(floors), np.concatenate(points), np.tile(holds, len(points))
         )
     return replace(target, reads=tuple(told), lifts=lifts_shown)
+
+
+def groups_of(judged: Judged, at: NDArray[np.int64]) -> list[str | None] | None:
+    """Groups of some rows, by index; None when each stands alone, which is faster."""
+    found = [judged.groups[index] for index in at]
+    return found if any(group is not None for group in found) else None
 
 
 def _speaking(read: Read, p: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -199,7 +199,7 @@ def _promised(
             carrier, split = held.rows, TEST
         promised = wish.targets[0].kind != "cost"
         delta = book.delta(wish, split) if promised else 0.0
-        given = answer(wish, pack, constants, seen, fitted, carrier, delta)
+        given = answer(wish, pack, seen, fitted, carrier, delta)
         constants = with_cuts(pack, constants, given)
         answers[wish.name] = given
     return constants, tuple(answers[wish.name] for wish in wishes)

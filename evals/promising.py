@@ -1,7 +1,8 @@
 """Cuts that are promised on labelled rows, put on the scale of the pack's own scores.
 
-A category without requirements is certified on its macro: no label moves that, so the rows that the
-pack is fitted on may carry the promise. A score that labels had a part in, such as the decision's, is
+The cuts of a category without requirements are set on its macro. Its map only moves them to the scale of
+its scores and takes no row from one side to the other: no label has a part in which rows a cut flags,
+so the rows that the pack is fitted on may carry the promise. A score that labels had a part in, such as the decision's, is
 certified on rows that were held back. Knows no project file; what was spent is handed in.
 """
 
@@ -35,18 +36,25 @@ class Sight:
     """Rows as a cut sees them, [N] each.
 
     Attributes:
-        walked: the score that cuts are walked on.
+        walked: the score that cuts are walked on: the pack's, moved below or above all others where
+            it does not decide.
         own: the pack's score.
         free: where the score alone decides; elsewhere a requirement or the critical list does.
         truths: whether it holds; None for not known.
-        label_free: whether no label had a part in `walked`.
+        cuts: those of the macro, on the scale of the score; None where labels have a part in which
+            rows a cut flags.
     """
 
     walked: Numbers
     own: Numbers
     free: NDArray[np.bool_]
     truths: tuple[bool | None, ...]
-    label_free: bool
+    cuts: Numbers | None = None
+
+    @property
+    def label_free(self) -> bool:
+        """Whether no label has a part in which rows a cut flags."""
+        return self.cuts is not None
 
 
 def sight(
@@ -60,7 +68,9 @@ def sight(
     everywhere = np.ones(scored.count, dtype=bool)
     if name != DECISION and not pack.categories[name].requires:
         truths = tuple(label.get(name) for label in labels)
-        return Sight(scored.macros[name], scored.scores[name], everywhere, truths, True)
+        own = scored.scores[name]
+        cuts = _macro_cuts(scored.macros[name], constants.categories[name].platt)
+        return Sight(own, own, everywhere, truths, cuts)
     found = outcomes(pack, constants, scored)
     if name != DECISION:
         required = pack.categories[name].requires
@@ -68,7 +78,7 @@ def sight(
         own = scored.scores[name]
         truths = tuple(label.get(name) for label in labels)
         # Below every score: never flagged, whatever the cut.
-        return Sight(np.where(free, own, own.min(initial=0) - 1), own, free, truths, False)
+        return Sight(np.where(free, own, own.min(initial=0) - 1), own, free, truths)
     own = np.array([one.verdict.score or 0.0 for one in found])
     free = np.array([not one.verdict.critical for one in found])
     deciding = [
@@ -78,7 +88,7 @@ def sight(
     ]
     walked = np.where(free, own, own.max(initial=0) + 1)
     truths = tuple(one[DECISION] if DECISION in one else any_holds(deciding, one) for one in labels)
-    return Sight(walked, own, free, truths, False)
+    return Sight(walked, own, free, truths)
 
 
 def any_holds(categories: Sequence[str], labels: Mapping[str, bool]) -> bool | None:
@@ -92,7 +102,6 @@ def any_holds(categories: Sequence[str], labels: Mapping[str, bool]) -> bool | N
 def answer(
     wish: Wish,
     pack: Pack,
-    constants: Constants,
     seen: Sight,
     fitted: Sight,
     rows: Rows,
@@ -108,11 +117,10 @@ def answer(
     """
     first = wish.targets[0]
     if first.kind == "cost":
-        return _cheapest(wish, pack, constants, seen, rows)
-    cuts = _cuts(fitted)
-    if seen.label_free and seen.own.min() == seen.own.max():
-        # A map that is flat tells nothing apart, however the macro moves.
-        seen = replace(seen, walked=seen.own)
+        return _cheapest(wish, pack, seen, rows)
+    cuts = fitted.cuts
+    if cuts is None:
+        cuts = preset_cuts("coverage", fitted.own[fitted.free])
     if len(wish.targets) == 1:
         labels = None if first.kind == "flag_rate" else list(seen.truths)
         result = certify(
@@ -127,7 +135,7 @@ def answer(
             delta=delta,
             ids=rows.ids,
         )
-        made = (_promise(wish.name, first, result, wish, pack, constants, seen),)
+        made = (_promise(wish.name, first, result, wish, pack, seen),)
         return Answer(wish, made, _left_out(wish, seen, rows, cuts, delta), None, result.notes)
     both = bands(
         seen.walked,
@@ -143,7 +151,7 @@ def answer(
     )
     results = {"act": both.act, "review": both.pass_}
     promises = tuple(
-        _promise(f"{wish.name}/{band}", target, result, wish, pack, constants, seen)
+        _promise(f"{wish.name}/{band}", target, result, wish, pack, seen)
         for (band, result), target in zip(results.items(), wish.targets, strict=True)
     )
     notes = tuple(dict.fromkeys((*both.act.notes, *both.pass_.notes)))
@@ -151,13 +159,12 @@ def answer(
     return Answer(wish, promises, left_out, both.review_per_1000, notes)
 
 
-def _cuts(fitted: Sight) -> Numbers:
-    """Cuts to walk, by scores alone."""
-    if fitted.label_free:
-        mean, spread = float(fitted.walked.mean()), float(fitted.walked.std()) or 1.0
-        low, high = mean + CUTS_FROM * spread, mean + CUTS_TO * spread
-        return preset_cuts("lift", low=low, high=high, count=CUTS)
-    return preset_cuts("coverage", fitted.own[fitted.free])
+def _macro_cuts(macro: Numbers, platt: tuple[float, float]) -> Numbers:
+    """Cuts by macros alone, on the scale of the scores that a map makes of them."""
+    mean, spread = float(macro.mean()), float(macro.std()) or 1.0
+    low, high = mean + CUTS_FROM * spread, mean + CUTS_TO * spread
+    cuts = preset_cuts("lift", low=low, high=high, count=CUTS)
+    return np.array([sigmoid(platt[0] * cut + platt[1]) for cut in cuts.tolist()])
 
 
 def _promise(
@@ -166,31 +173,21 @@ def _promise(
     result: Certificate | NotReachable,
     wish: Wish,
     pack: Pack,
-    constants: Constants,
     seen: Sight,
 ) -> Promise:
-    if result.point is None:
-        return Promise(name, target, result, None)
-    own = own_cut(wish.name, pack, constants, seen, result.point.cut)
-    if isinstance(result, NotReachable):
-        return Promise(name, target, result, None, own)
-    return Promise(name, target, result, own)
+    cut = None
+    if isinstance(result, Certificate):
+        cut = own_cut(wish.name, pack, seen, result.cut)
+    return Promise(name, target, result, cut)
 
 
-def own_cut(
-    name: str, pack: Pack, constants: Constants, seen: Sight, walked: float
-) -> float | None:
-    """A cut of the walked score on the scale of the pack's, that flags exactly the same rows.
+def own_cut(name: str, pack: Pack, seen: Sight, wanted: float) -> float | None:
+    """The number that the file will hold for a cut of the walked score: it flags the same rows.
 
-    It lies between two scores that were seen, and is the number that the file will hold. None when
-    rounding has made the scores on both sides of the cut one.
+    It lies between two scores that were seen. None when no number that can be written does.
     """
-    flagged = seen.walked[seen.free] >= walked
+    flagged = seen.walked[seen.free] >= wanted
     own = seen.own[seen.free]
-    wanted = walked
-    if seen.label_free:
-        slope, shift = constants.categories[name].platt
-        wanted = sigmoid(slope * walked + shift)
     layer = name == DECISION and pack.decision.mode == "micro_layer"
     above = float(own[flagged].min()) if flagged.any() else None
     below = float(own[~flagged].max()) if not flagged.all() else None
@@ -213,7 +210,11 @@ def _candidates(wanted: float, below: float | None, above: float | None) -> list
 
 
 def _left_out(wish: Wish, seen: Sight, rows: Rows, cuts: Numbers, delta: float) -> CrossFit | None:
-    """How the certified choice does on rows left out of it; the walked score needs no refit."""
+    """How the certified choice does on rows left out of it.
+
+    The score needs no refit: another map would move the cuts with the scores, and a score that labels
+    have a part in was fitted on other rows.
+    """
     target = wish.targets[0]
     known = [index for index, truth in enumerate(seen.truths) if truth is not None]
     if target.kind == "flag_rate" or not known or delta <= 0:
@@ -240,7 +241,7 @@ def _left_out(wish: Wish, seen: Sight, rows: Rows, cuts: Numbers, delta: float) 
     return cross_fit(choose, walked, truths, labelled.groups, FOLDS, REPEATS)
 
 
-def _cheapest(wish: Wish, pack: Pack, constants: Constants, seen: Sight, rows: Rows) -> Answer:
+def _cheapest(wish: Wish, pack: Pack, seen: Sight, rows: Rows) -> Answer:
     target = wish.targets[0]
     # Where something else decides, the cost is the same at every cut.
     counted = [
@@ -257,7 +258,7 @@ def _cheapest(wish: Wish, pack: Pack, constants: Constants, seen: Sight, rows: R
     )
     cut = None
     if found.cut is not None:
-        cut = own_cut(wish.name, pack, constants, seen, found.cut)
+        cut = own_cut(wish.name, pack, seen, found.cut)
     note = "the cheapest cut on these rows; nothing is promised of it"
     return Answer(wish, (Promise(wish.name, target, found, cut),), notes=(note,))
 

@@ -79,14 +79,12 @@ class Promise:
         result: a cost's cut is never promised.
         cut: on the scale of the pack's score; None when nothing is promised, or no number between
             two scores can be written.
-        best: the best cut on that scale where nothing is promised; None where none is shown.
     """
 
     name: str
     target: Target
     result: Certificate | NotReachable | CostCut
     cut: float | None
-    best: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ def _answer(given: Answer) -> dict[str, Any]:
         "base_rate": given.wish.base_rate,
         "met": given.met,
         "promises": [
-            {"name": one.name, "cut": one.cut, "best": one.best, "kind": type(one.result).__name__}
+            {"name": one.name, "cut": one.cut, "kind": type(one.result).__name__}
             | {"result": _plain(asdict(one.result))}
             for one in given.promises
         ],

@@ -164,7 +164,7 @@ def test_what_cannot_be_promised_says_why_and_leaves_the_cut_unpromised(made):
     assert not given.met and not found.met
     result = result_of(found)
     assert isinstance(result, NotReachable) and "not reachable yet" in result.words
-    # The best cut stands on the scale of the pack's scores too.
+    # The best cut is one of the pack's scores.
     flagged = flags(loaded(made[0]), made[1], made[2], replace(found, constants=_cut_at(found)))
     assert result.point is not None and flagged["spam"].sum() == result.point.n
     assert found.constants.proof is None
@@ -174,7 +174,8 @@ def test_what_cannot_be_promised_says_why_and_leaves_the_cut_unpromised(made):
 
 def _cut_at(found: Fitted) -> Constants:
     """The constants with the best cut of a target that was not reached in force."""
-    best = found.answers[0].promises[0].best
+    point = result_of(found).point
+    best = None if point is None else point.cut
     fit = replace(found.constants.categories["spam"], threshold=best)
     return replace(found.constants, categories={**found.constants.categories, "spam": fit})
 

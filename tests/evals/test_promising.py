@@ -8,21 +8,31 @@ import pytest
 from spinf_serve.evals import promising
 from spinf_serve.evals.certificates import Certificate
 from spinf_serve.evals.cuts import Target
-from spinf_serve.evals.promising import Sight, answer, any_holds, own_cut, with_cuts
+from spinf_serve.evals.promising import (
+    CUTS,
+    Sight,
+    answer,
+    any_holds,
+    own_cut,
+    sight,
+    with_cuts,
+)
 from spinf_serve.evals.proof import open_cuts
+from spinf_serve.evals.scored import Scored
 from spinf_serve.evals.wishes import Rows, Wish, check_wishes
 from spinf_serve.packs.categories import sigmoid
 from spinf_serve.packs.errors import Unusable
+from spinf_serve.packs.logistic import platt
 from spinf_serve.packs.pack import Bands, CategoryFit, Cuts
 from tests.support.packs import golden, made
 
 PRECISE = Target("precision", 0.9)
 
 
-def seen(walked: np.ndarray, own: np.ndarray, truths=None, label_free: bool = True) -> Sight:
-    free = np.ones(len(walked), dtype=bool)
-    known = tuple([None] * len(walked) if truths is None else truths)
-    return Sight(walked, own, free, known, label_free)
+def seen(own: np.ndarray, truths=None, cuts=None) -> Sight:
+    free = np.ones(len(own), dtype=bool)
+    known = tuple([None] * len(own) if truths is None else truths)
+    return Sight(own, own, free, known, cuts)
 
 
 def rows_of(count: int) -> Rows:
@@ -32,57 +42,61 @@ def rows_of(count: int) -> Rows:
 
 
 def test_a_cut_keeps_its_rows_and_lies_between_scores():
-    pack, constants = made(golden())
-    slope, shift = constants.categories["anger"].platt
-    walked = np.array([-2.0, -0.5, 0.25, 0.75, 3.0])
-    own = np.array([sigmoid(slope * one + shift) for one in walked.tolist()])
-    for cut in (-3.0, -1.0, 0.0, 0.5, 1.0):
-        held = own_cut("anger", pack, constants, seen(walked, own), cut)
+    pack, _ = made(golden())
+    own = np.array([0.05, 0.2, 0.5, 0.6, 0.98])
+    for cut in (0.01, 0.1, 0.3, 0.55, 0.9):
+        held = own_cut("anger", pack, seen(own), cut)
         assert held is not None
-        assert ((own >= held) == (walked >= cut)).all() and held not in own.tolist()
+        assert ((own >= held) == (own >= cut)).all() and held not in own.tolist()
     # On a score itself the cut moves off it: the last bit of another machine would turn it.
-    held = own_cut("anger", pack, constants, seen(walked, own), 0.25)
-    assert held is not None and own[1] < held < own[2]
-    everything_below = own_cut("anger", pack, constants, seen(walked, own), 9.0)
-    assert everything_below is not None and (own < everything_below).all()
+    assert own_cut("anger", pack, seen(own), 0.5) == pytest.approx(0.35)
+    nothing = own_cut("anger", pack, seen(own), 0.99)
+    assert nothing is not None and (own < nothing).all()
 
 
-def test_scores_that_rounding_made_one_have_no_cut_between_them():
-    pack, constants = made(golden())
-    saturated = seen(np.array([-1.0, 40.0, 50.0]), np.array([0.1, 1.0, 1.0]))
-    assert own_cut("anger", pack, constants, saturated, 45.0) is None
-    held = own_cut("anger", pack, constants, saturated, 30.0)
-    assert held is not None and 0.1 < held <= 1.0
+def test_a_cut_that_no_number_between_scores_can_hold_is_none():
+    pack, _ = made(golden())
+    # Nothing can be written above a score of 1, which is flagged at every cut.
+    assert own_cut("anger", pack, seen(np.array([0.1, 1.0])), 1.5) is None
     neighbours = np.array([0.5, np.nextafter(0.5, 1)])
-    assert (
-        own_cut("anger", pack, constants, seen(np.array([0.0, 1.0]), neighbours), 0.5)
-        == (neighbours[1])
-    )
+    assert own_cut("anger", pack, seen(neighbours), neighbours[1]) == neighbours[1]
+
+
+def test_a_cut_of_the_macro_flags_the_same_rows_on_any_map():
+    pack, constants = made(golden())
+    rng = np.random.default_rng(2)
+    macro = rng.normal(size=500)
+    labels = [{"anger": bool(one)} for one in rng.random(500) < 0.4]
+    flagged = []
+    for slope, shift in ((0.4, -2.0), (5.0, 1.5)):
+        fit = CategoryFit((slope, shift), 0.5)
+        mapped = replace(constants, categories={**constants.categories, "anger": fit})
+        scores = np.array([sigmoid(slope * one + shift) for one in macro.tolist()])
+        scored = Scored(500, {}, {"anger": macro}, {"anger": scores})
+        view = sight(pack, mapped, scored, labels, "anger")
+        assert view.label_free and view.cuts is not None and len(view.cuts) == CUTS
+        flagged.append([(view.own >= cut).tolist() for cut in view.cuts.tolist()])
+    assert flagged[0] == flagged[1]
 
 
 def test_a_layers_cut_is_a_float32_value():
     pack, constants = made(golden())
     assert pack.decision.mode == "micro_layer" and constants.layer is not None
     own = np.array([-3.7, 0.1, 0.1 + 1e-12, 12.5])
-    view = seen(own, own, label_free=False)
-    held = own_cut("decision", pack, constants, view, 5.3)
+    view = seen(own)
+    held = own_cut("decision", pack, view, 5.3)
     assert held == float(np.float32(5.3))
     # No float32 value lies between these two.
-    assert own_cut("decision", pack, constants, view, 0.1 + 5e-13) is None
+    assert own_cut("decision", pack, view, 0.1 + 5e-13) is None
     wish = Wish("decision", (PRECISE,))
-    given = answer(wish, pack, constants, view, view, rows_of(4), 0.05)
+    given = answer(wish, pack, view, view, rows_of(4), 0.05)
     assert not given.met and with_cuts(pack, constants, given) == constants
 
 
 def test_a_flat_map_carries_no_information():
-    pack, constants = made(golden())
-    flat = CategoryFit((0.0, -1.0), 0.5)
-    constants = replace(constants, categories={**constants.categories, "anger": flat})
-    walked = np.linspace(-2, 2, 400)
-    view = seen(walked, np.full(400, sigmoid(-1.0)), (walked > 1).tolist())
-    [promise] = answer(
-        Wish("anger", (PRECISE,)), pack, constants, view, view, rows_of(400), 0.05
-    ).promises
+    pack, _ = made(golden())
+    view = seen(np.full(400, 0.3), [n % 3 == 0 for n in range(400)], np.full(CUTS, 0.3))
+    [promise] = answer(Wish("anger", (PRECISE,)), pack, view, view, rows_of(400), 0.05).promises
     assert getattr(promise.result, "why", None) == "no_information" and promise.cut is None
 
 
@@ -128,12 +142,17 @@ def test_promised_cuts_miss_their_target_in_at_most_delta_of_the_runs(monkeypatc
         x = rng.normal(size=500)
         holds = rng.random(500) < 1 / (1 + np.exp(-4 * x))
         macro = (x - x.mean()) / x.std()
-        own = 1 / (1 + np.exp(-(2 * macro - 1)))
-        view = seen(macro, own, holds.tolist())
-        result = answer(wish, pack, constants, view, view, rows_of(500), 0.05).promises[0].result
+        fitted = platt(macro, holds)
+        own = 1 / (1 + np.exp(-(fitted.slope * macro + fitted.shift)))
+        fit = CategoryFit((fitted.slope, fitted.shift), 0.5)
+        mapped = replace(constants, categories={**constants.categories, "anger": fit})
+        scored = Scored(500, {}, {"anger": macro}, {"anger": own})
+        view = sight(pack, mapped, scored, [{"anger": bool(one)} for one in holds], "anger")
+        result = answer(wish, pack, view, view, rows_of(500), 0.05).promises[0].result
         if isinstance(result, Certificate):
             promised += 1
-            true = reference_holds[(reference - x.mean()) / x.std() >= result.cut].mean()
+            shown = fitted.slope * (reference - x.mean()) / x.std() + fitted.shift
+            true = reference_holds[1 / (1 + np.exp(-shown)) >= result.cut].mean()
             missed += true < 0.9
     # A tool that promises nothing never misses.
     assert promised > 150

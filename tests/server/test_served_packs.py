@@ -106,9 +106,9 @@ def test_a_proof_of_another_model_is_told_and_under_strict_refused(tmp_path, cap
 
 
 def test_strictness_is_a_setting(tmp_path):
-    nothing = {"official_packs": False, "packs_cache": str(tmp_path)}
-    assert not open_packs(ServerConfig(**nothing)).strict
-    assert open_packs(ServerConfig(**nothing, strict_packs=True)).strict
+    lax = ServerConfig(official_packs=False, packs_cache=str(tmp_path))
+    assert not open_packs(lax).strict
+    assert open_packs(replace(lax, strict_packs=True)).strict
 
 
 def test_settings_say_which_packs_are_opened(tmp_path):

@@ -100,10 +100,7 @@ def _plain(result: Mapping[str, Any]) -> dict[str, Any]:
 def _words(promise: Promise) -> str:
     result, target = promise.result, promise.target
     if isinstance(result, NotReachable):
-        here = (
-            "" if promise.best is None else f" (among its scores, that cut is {promise.best:.4g})"
-        )
-        return f"{result.words}{here}"
+        return result.words
     if promise.cut is None:
         return (
             f"{target.kind} {target.value:g}: no number lies between the scores on both sides of the"

@@ -180,6 +180,10 @@ class Project:
                 raise Unusable(
                     f"project {shown(self.path)} cannot be written anew: {error}"
                 ) from None
+            except duckdb.Error as error:
+                if not _is_damage(error):
+                    raise
+                raise Unusable(_unreadable(self.path, error)) from None
             finally:
                 connection.close()
                 beside.unlink(missing_ok=True)
@@ -208,6 +212,11 @@ class Project:
                 f"project {shown(self.path)}: this needs more than {MEMORY} of memory and the disk"
                 f" beside the file cannot take the rest: {_first_line(error)}"
             ) from error
+        except duckdb.Error as error:
+            # Blocks are checked when they are read, which may be in the midst of an operation.
+            if not _is_damage(error):
+                raise
+            raise Unusable(_unreadable(self.path, error)) from error
         finally:
             connection.close()
 
@@ -245,6 +254,8 @@ class Project:
                 if "Could not set lock" not in str(error):
                     raise Unusable(_unreadable(self.path, error)) from None
                 who = _holder(str(error))
+            except duckdb.Error as error:
+                raise Unusable(_unreadable(self.path, error)) from None
             if time.monotonic() > until:
                 raise _busy(self, who)
             time.sleep(_RETRY_SECONDS)
@@ -321,9 +332,20 @@ def _holder(message: str) -> str:
     return f"process {found[2]} ({found[1]}) holds it" if found else "another process holds it"
 
 
+def _is_damage(error: duckdb.Error) -> bool:
+    """Whether a block's checksum does not hold, for which DuckDB has no class of its own."""
+    return "Corrupt database file" in str(error)
+
+
 def _unreadable(path: Path, error: duckdb.Error) -> str:
-    if "not a valid DuckDB" in str(error):
+    # A name such as `rows.csv` makes DuckDB look at it through a database in memory.
+    if "not a valid DuckDB" in str(error) or "in-memory database" in str(error):
         return f"{shown(path)} is no project: it is not a DuckDB file"
+    if _is_damage(error):
+        return (
+            f"project {shown(path)} is damaged: {_first_line(error)}. Put a copy in its place, or"
+            " import the rows into a new project"
+        )
     return f"project {shown(path)} cannot be opened: {_first_line(error)}"
 
 

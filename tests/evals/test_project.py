@@ -1,5 +1,6 @@
 """The project file: turns between processes and threads, one transaction a write, old and new files."""
 
+import random
 import subprocess
 import sys
 import threading
@@ -139,6 +140,32 @@ def test_what_is_no_project_is_said(tmp_path):
     with create(tmp_path / "new").open(write=True) as connection:
         connection.execute("UPDATE spinf_project SET version = 99")
     assert "newer spinf-serve" in said(tmp_path / "new")
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "rows.json"])
+@pytest.mark.parametrize("write", [False, True])
+def test_a_table_in_another_format_is_no_project(tmp_path, name, write):
+    path = tmp_path / name
+    path.write_text("id,text\n1,hello\n")
+    with pytest.raises(Unusable, match="no project"), Project(path).open(write=write):
+        pass
+    assert path.read_text() == "id,text\n1,hello\n"
+
+
+def test_damage_is_said_when_it_is_opened_and_when_it_is_read(project):
+    text = random.Random(0).randbytes(2000).hex()  # What repeats is kept compressed.
+    add(project, text)
+    whole = project.path.read_bytes()
+    header, first_block = 4096, 3 * 4096
+    row = whole.rindex(text[1000:1040].encode())
+    for place in (header + 100, first_block + 100, row):
+        project.path.write_bytes(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
+        with pytest.raises(Unusable, match="is damaged: Corrupt database file.*a new project"):
+            digests(project)
+    with pytest.raises(Unusable, match="is damaged"):
+        project.rewrite()
+    project.path.write_bytes(whole)
+    assert digests(project) == [text]
 
 
 def test_an_empty_database_becomes_a_project_by_reading(tmp_path):

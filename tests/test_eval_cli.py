@@ -198,7 +198,17 @@ def test_new_rows_are_held_to_the_baseline_s_rates_and_scores(ready, tmp_path):
     run(project, "new", pack, scorer, print)
     words = ["eval", file, "--data", f"{project.path}:new", "--against", baseline]
     drift = [*words, "--new-rows"]
-    assert called(*drift, identity=identity).exit_code == 0
+    alike = called(*drift, identity=identity)
+    assert alike.exit_code == 0
+    assert alike.output.count("rows like the baseline's") == 4
+    told = json.loads(baseline.read_text())
+    shifted = tmp_path / "shifted.json"
+    for target in told["targets"]:
+        target["scored"]["score"] = [one / 3 for one in target["scored"]["score"]]
+    shifted.write_text(json.dumps(told))
+    unlike = called(*words[:-1], shifted, "--new-rows", identity=identity)
+    assert unlike.exit_code == 3
+    assert "label some of the new rows" in unlike.output
     assert called(*words, identity=identity).exit_code == 3, "no row is shared"
     flags = verdicts(project, file, scorer, "new")
     label(project, flags, "new", wrong=[f"r{n}" for n in range(1, 31)])

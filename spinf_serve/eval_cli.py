@@ -6,6 +6,7 @@ Their exit codes have a meaning each, see docs/evals.md: 1 says regression and n
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -105,18 +106,18 @@ def eval_pack(
         if new_rows and against is None:
             raise Unusable("--new-rows is about a baseline: name it with --against")
         given = given_pack(pack, config, _warn)
-        rows = data_of(data, split)
+        rows = data_of(data, split, slices)
         inputs = {"the pack": given.file, "the project": rows.project.path}
         if against is not None:
             inputs["the baseline"] = Path(against)
         outputs = {"--json": json_file, "--junit": junit, "--markdown": markdown, "--html": html}
         # Except that a baseline may be renewed in place, which is read before.
         _check(outputs, inputs, may_replace=against)
-        who = _asked(config, server, bits, rows)
+        who = cache(lambda: _asked(config, server, bits, rows))
         baseline = None
         if against is not None:
-            baseline = side_of(against, rows, lambda: who, config, _warn, slices)
-        side = measure(given, rows, who, complain, slices)
+            baseline = side_of(against, rows, who, config, _warn, complain, slices)
+        side = measure(given, rows, who(), complain, slices)
         _finish(judge(side, rules, baseline, new_rows=new_rows), outputs)
 
 
@@ -153,16 +154,10 @@ def compare_sides(
 
         outputs = {"--json": json_file, "--junit": junit, "--markdown": markdown, "--html": html}
         _check(outputs, {"A": Path(before), "B": Path(now)})
-        rows = None if data is None else data_of(data, split)
-        held: list[Who] = []
-
-        def who() -> "Who":
-            if not held:
-                held.append(_asked(config, server, bits, rows))
-            return held[0]
-
-        first = side_of(before, rows, who, config, _warn, slices)
-        second = side_of(now, rows, who, config, _warn, slices)
+        rows = None if data is None else data_of(data, split, slices)
+        who = cache(lambda: _asked(config, server, bits, rows))
+        first = side_of(before, rows, who, config, _warn, complain, slices)
+        second = side_of(now, rows, who, config, _warn, complain, slices)
         _finish(compared(first, second), outputs)
 
 

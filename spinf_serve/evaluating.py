@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -93,10 +94,15 @@ class Judgement:
     comparisons: tuple[Comparison, ...]
 
 
-def data_of(given: str, split: str | None) -> Data:
+def data_of(given: str, split: str | None, slices: Sequence[str] | None = None) -> Data:
     """The data set that `PROJECT[:DATASET]` names; a project's only one need not be named.
 
-    Raises `Unusable`: there is no such project, or it is to be said which of its data sets.
+    Args:
+        split: one that it was divided into; None for all rows.
+        slices: columns that its rows keep for reports.
+
+    Raises `Unusable`: there is no such project, split or column, or it is to be said which of its
+    data sets.
     """
     file, _, name = given.rpartition(":")
     if is_there(Path(given)) or not file:
@@ -104,14 +110,31 @@ def data_of(given: str, split: str | None) -> Data:
     project = Project(Path(file))
     with project.open(write=False) as connection:
         names = column(connection, "SELECT name FROM dataset ORDER BY name", [])
-    if name:
-        if name not in names:
-            raise Unusable(f"{file} has no data set {name!r}; it has {', '.join(names) or 'none'}")
-        return Data(project, name, split)
-    if len(names) != 1:
+        if not name and len(names) == 1:
+            name = names[0]
+        splits = column(connection, _SPLITS, [name])
+        columns = column(connection, _SLICES, [name])
+    if not name:
         has = f"has {', '.join(names)}: say which, as {file}:NAME" if names else "has no data set"
         raise Unusable(f"{file} {has}")
-    return Data(project, names[0], split)
+    if name not in names:
+        raise Unusable(f"{file} has no data set {name!r}; it has {', '.join(names) or 'none'}")
+    data = Data(project, name, split)
+    if split is not None and split not in splits:
+        raise Unusable(f"{data} has no split {split!r}; it has {', '.join(splits) or 'none'}")
+    for one in slices or ():
+        if one not in columns:
+            has = ", ".join(columns) or "none"
+            raise Unusable(f"--slice {one}: no row of {data} has such a column; it has {has}")
+    return data
+
+
+_SPLITS: Final = (
+    "SELECT DISTINCT split FROM item WHERE dataset = ? AND split IS NOT NULL ORDER BY split"
+)
+_SLICES: Final = (
+    "SELECT DISTINCT unnest(map_keys(slices)) AS name FROM item WHERE dataset = ? ORDER BY name"
+)
 
 
 def who_answers(config: ServerConfig, server: str | None) -> Who:
@@ -191,13 +214,20 @@ def side_of(
     data: Data | None,
     who: Callable[[], Who],
     config: ServerConfig,
+    warn: Say,
     say: Say,
     slices: Sequence[str] | None = None,
 ) -> Side:
-    """An evaluation from its file, or a pack that is measured now."""
+    """An evaluation from its file, or a pack that is measured now.
+
+    Args:
+        who: asked only for a pack.
+        warn: takes what is amiss with sources of packs.
+        say: takes how far the measuring is.
+    """
     if is_evaluation(Path(name)):
         return Side(read_evaluation(Path(name)))
-    given = given_pack(name, config, say)
+    given = given_pack(name, config, warn)
     if data is None:
         raise Unusable(f"{name} is a pack: name the rows to measure it on with --data")
     return measure(given, data, who(), say, slices)

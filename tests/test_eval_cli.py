@@ -242,7 +242,8 @@ def test_another_model_than_the_proof_s_or_the_baseline_s_is_stale(ready, tmp_pa
         (["--new-rows"], "--against"),
         (["--against", "none.json"], "none.json"),
         (["--server", "http://127.0.0.1:9"], "--bits"),
-        (["--split", "none"], "no row"),
+        (["--split", "none"], "d has no split 'none'; it has none"),
+        (["--slice", "langauge"], "no row of shop.duckdb:d has such a column; it has none"),
     ],
 )
 def test_what_cannot_be_done_is_an_error_of_its_own(ready, words, message):
@@ -287,3 +288,38 @@ def test_a_project_with_several_data_sets_wants_one_named(ready):
     assert "d, other" in str(result.exception)
     result = called("eval", file, "--data", f"{project.path}:none", identity=identity)
     assert "it has d, other" in str(result.exception)
+
+
+def test_a_split_or_column_that_is_not_there_is_told_with_those_that_are(ready):
+    file, project, identity = ready
+    with project.open(write=True) as connection:
+        connection.execute(
+            "UPDATE item SET split = 'test', slices = MAP {'language': 'en'} WHERE row_id <> 'r1'"
+        )
+    words = ["eval", file, "--data", project.path]
+    for wrong, told in (
+        (["--split", "tset"], "it has test"),
+        (["--slice", "langauge"], "it has language"),
+    ):
+        assert told in str(called(*words, *wrong, identity=identity).exception)
+    right = called(*words, "--split", "test", "--slice", "language", identity=identity)
+    assert right.exit_code == 0, right.output
+    assert "59 of 59" in right.output
+
+
+def test_a_baseline_that_is_missing_is_said_before_a_model_is_loaded(ready, monkeypatch):
+    file, project, _ = ready
+    monkeypatch.setattr(evaluating, "who_answers", lambda *_given: pytest.fail("it was loaded"))
+    result = called("eval", file, "--data", project.path, "--against", "none.json")
+    assert "none.json cannot be read" in str(result.exception)
+
+
+def test_how_far_a_comparison_is_comes_without_a_warning(ready, monkeypatch):
+    file, project, identity = ready
+    scorer = Counting()
+    who = evaluating.Who(identity, (SERVED.id,), scorer)
+    monkeypatch.setattr(evaluating, "who_answers", lambda *_given: who)
+    result = called("compare", file, file, "--data", project.path)
+    assert result.exit_code == 0, result.output
+    assert "60 rows: 0 answers asked" in result.stderr
+    assert "warning" not in result.stderr

@@ -222,6 +222,7 @@ class _Run:
         contents = [window.contents[digest] for digest in digests]
         questions = self._questions(wanted, floors)
         outcomes = self._scorer.run([Work(content, questions) for content in contents])
+        self._found.texts |= {digest: window.texts[digest] for digest in digests}
         for digest, content, outcome in zip(digests, contents, outcomes, strict=True):
             left = wanted
             while isinstance(outcome, Refused) and (named := self._named(outcome, left)):
@@ -330,12 +331,14 @@ class _Window:
         contents: content digest -> content; equal rows are one.
         counts: content digest -> rows.
         rows: content digest -> id of the first row.
+        texts: content digest -> digest of that row's text alone.
         unpresented: id of a row -> why the pack cannot present it.
     """
 
     contents: Mapping[str, str]
     counts: Mapping[str, int]
     rows: Mapping[str, str]
+    texts: Mapping[str, str]
     unpresented: Mapping[str, Refused]
 
 
@@ -343,6 +346,7 @@ def _window(rows: Sequence[Item]) -> _Window:
     contents: dict[str, str] = {}
     counts: Counter[str] = Counter()
     first: dict[str, str] = {}
+    texts: dict[str, str] = {}
     unpresented: dict[str, Refused] = {}
     for item in rows:
         if isinstance(item.content, Refused):
@@ -352,7 +356,8 @@ def _window(rows: Sequence[Item]) -> _Window:
         contents[digest] = item.content
         counts[digest] += 1
         first.setdefault(digest, item.id)
-    return _Window(contents, counts, first, unpresented)
+        texts.setdefault(digest, item.text_digest)
+    return _Window(contents, counts, first, texts, unpresented)
 
 
 def _finite(values: Logprobs, question: Question) -> Logprobs:

@@ -55,11 +55,13 @@ class Findings:
         scores: (content digest, prompt digest) -> logprobs of the options, in order.
         floors: prompt digest -> the same on empty content.
         refusals: (content digest, prompt digest) -> error code and message.
+        texts: content digest -> digest of the row's text alone, by which its scores are deleted.
     """
 
     scores: dict[tuple[str, str], Logprobs] = field(default_factory=dict)
     floors: dict[str, Logprobs] = field(default_factory=dict)
     refusals: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.scores or self.floors or self.refusals)
@@ -153,7 +155,9 @@ def keep(
             ],
         )[0]
     pairs = [*found.scores, *found.refusals]
-    contents = _made(connection, "content", {content: None for content, _ in pairs})
+    contents = _made(
+        connection, "content", {content: found.texts.get(content) for content, _ in pairs}
+    )
     asked = dict.fromkeys([prompt for _, prompt in pairs] + list(found.floors))
     places = _made(connection, "prompt", {prompt: lengths[prompt] for prompt in asked})
     if found.scores:
@@ -299,22 +303,21 @@ def ids_of(
 
 
 def _made(
-    connection: duckdb.DuckDBPyConnection, table: str, digests: Mapping[str, int | None]
+    connection: duckdb.DuckDBPyConnection, table: str, digests: Mapping[str, int | str | None]
 ) -> dict[str, int]:
-    """Digest -> id; those that are not there are added, with the number of options if it has one."""
+    """Digest -> id; those that are not there are added, with a prompt's number of options or the
+    digest of a content's text.
+    """
     found = ids_of(connection, table, digests)
     new = [digest for digest in digests if digest not in found]
     if not new:
         return found
-    if table == "content":
-        query = "INSERT INTO content (digest) SELECT unnest($1::VARCHAR[])"
-        connection.execute(query, [new])
-    else:
-        query = (
-            "INSERT INTO prompt (digest, options)"
-            " SELECT unnest($1::VARCHAR[]), unnest($2::INTEGER[])"
-        )
-        connection.execute(query, [new, [digests[digest] for digest in new]])
+    beside, kind = ("text_digest", "VARCHAR") if table == "content" else ("options", "INTEGER")
+    connection.execute(
+        f"INSERT INTO {table} (digest, {beside})"
+        f" SELECT unnest($1::VARCHAR[]), unnest($2::{kind}[])",
+        [new, [digests[digest] for digest in new]],
+    )
     return found | ids_of(connection, table, new)
 
 

@@ -47,11 +47,13 @@ class Item:
         number: its place in the dataset, from 1.
         id: its id.
         content: its text with the pack's context around it; the refusal where that cannot be made.
+        text_digest: of its text alone.
     """
 
     number: int
     id: str
     content: str | Refused
+    text_digest: str
 
     @property
     def digest(self) -> str | None:
@@ -159,11 +161,11 @@ def items(
 ) -> list[Item]:
     """The next rows of a dataset behind the row `after`, as a pack presents them."""
     query = (
-        f"SELECT number, row_id, text, context, parameters FROM item WHERE {_OF_SPLIT}"
-        " AND number > $3 ORDER BY number LIMIT $4"
+        "SELECT number, row_id, text, context, parameters, content_digest FROM item"
+        f" WHERE {_OF_SPLIT} AND number > $3 ORDER BY number LIMIT $4"
     )
     found = []
-    for number, id, text, context, parameters in connection.execute(
+    for number, id, text, context, parameters, text_digest in connection.execute(
         query, [dataset, split, after, count]
     ).fetchall():
         content: str | Refused
@@ -171,7 +173,7 @@ def items(
             content = wrapped(pack, text, context, json.loads(parameters))
         except Refused as refused:
             content = refused
-        found.append(Item(number, id, content))
+        found.append(Item(number, id, content, text_digest))
     return found
 
 

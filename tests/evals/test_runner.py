@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from spinf_serve.evals.data.rows import delete_rows
 from spinf_serve.evals.runner import MOST_FAULTS, run
 from spinf_serve.evals.scorer import in_process
 from spinf_serve.evals.store import kept, matrix, recording
@@ -195,3 +196,27 @@ def test_two_runs_at_once_keep_every_score_once(tmp_path, root):
     (only,) = kept(project)
     assert (only.scores, only.contents, only.floors) == (2400, 600, 4)
     assert run(project, "d", golden_pack(), Counting(), print).asked == 0
+
+
+def test_the_scores_of_a_deleted_row_go_with_it(tmp_path):
+    """Also behind a context; those of a text that another row has stay."""
+    project = project_with(tmp_path, ["kept", "gone", "twice"], context="chat")
+    put(project, ["twice"], dataset="e", context="chat")
+    asked(project, golden_pack(), Counting())
+
+    def scored():
+        with project.open(write=False) as connection:
+            return connection.execute(
+                "SELECT count(*), count(DISTINCT content) FROM score"
+            ).fetchone()
+
+    assert scored() == (12, 3)
+    with project.open(write=False) as connection:
+        ids = dict(
+            connection.execute("SELECT text, row_id FROM item WHERE dataset = 'd'").fetchall()
+        )
+    delete_rows(project, "d", [ids["gone"], ids["twice"]])
+    assert scored() == (8, 2)
+    again = Counting()
+    report, _ = asked(project, golden_pack(), again)
+    assert (report.rows, report.asked) == (1, 0)

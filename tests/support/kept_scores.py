@@ -26,7 +26,7 @@ def put(project: Project, texts: Sequence[str], dataset: str = "d", **columns: A
         )
         connection.execute(
             "INSERT INTO item (dataset, row_id, number, text, content_digest, context, parameters,"
-            " slices, split, drawn) SELECT $1, 'r' || n, n, text, '', $3, $4, MAP {}, $5, 'random'"
+            " slices, split, drawn) SELECT $1, 'r' || n, n, text, sha256(text), $3, $4, MAP {}, $5, 'random'"
             " FROM (SELECT unnest($2::VARCHAR[]) AS text, generate_subscripts($2::VARCHAR[], 1) AS n)",
             [dataset, list(texts), *values.values()],
         )

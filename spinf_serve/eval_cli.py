@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spinf_serve.flags import takes_settings
+from spinf_serve.flags import EVALS_PACKAGES, require, takes_settings
 from spinf_serve.outputs import check_output, write_output, write_stdout
 from spinf_serve.packs.errors import SpinfError, Unusable
 from spinf_serve.packs.faults import InvalidPack
@@ -98,6 +98,7 @@ def eval_pack(
     Ends with 0 pass, 1 regression, 2 error, 3 cannot judge, 4 stale fingerprint.
     """
     with _errors_end_with_2():
+        require(EVALS_PACKAGES)
         from spinf_serve.evals.gate import parse_rule
         from spinf_serve.evaluating import data_of, judge, measure, side_of
         from spinf_serve.pack_files import given_pack
@@ -150,6 +151,7 @@ def compare_sides(
     rows do not suffice to tell.
     """
     with _errors_end_with_2():
+        require(EVALS_PACKAGES)
         from spinf_serve.evaluating import compared, data_of, side_of
 
         outputs = {"--json": json_file, "--junit": junit, "--markdown": markdown, "--html": html}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spinf_serve.flags import takes_settings
+from spinf_serve.flags import EVALS_PACKAGES, require, takes_settings
 from spinf_serve.outputs import check_output, write_output, write_stdout
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.files import is_there
@@ -85,6 +85,7 @@ def fit(
 
     Exit code 3: a target is not reachable yet, and nothing is saved.
     """
+    require(EVALS_PACKAGES)
     from spinf_serve.evals.fitting import fit_pack
     from spinf_serve.evals.ledger import keep_fit
     from spinf_serve.evals.runner import run

@@ -15,6 +15,7 @@ from spinf_serve.streams import complain
 
 ENGINE_PACKAGES = ("torch", "tokenizers", "huggingface_hub")
 SERVER_PACKAGES = ("fastapi", "uvicorn")
+EVALS_PACKAGES = ("duckdb", "openpyxl", "scipy", "sklearn")
 GPU_PACKAGES = ("triton",)
 
 
@@ -91,7 +92,8 @@ def require(packages: tuple[str, ...]) -> None:
         if find_spec(name) is None:
             if name in GPU_PACKAGES:
                 raise Unusable(f"{name} is not installed; `pip install {name}`")
+            extras = "cpu,evals" if name in EVALS_PACKAGES else "cpu"
             raise Unusable(
                 f"{name} is not installed; in the checkout of spinf-serve run `make setup` or "
-                "`pip install -c constraints.txt -e '.[cpu]'`"
+                f"`pip install -c constraints.txt -e '.[{extras}]'`"
             )

@@ -4,7 +4,7 @@ Knows no cut. Probabilities are those of "it holds" in [0, 1], labels bools, all
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -104,7 +104,7 @@ def brier(
     Review 78, 1950, halved for two classes as is usual.
     """
     score, label = _pair(p, holds)
-    return mean((score - label) ** 2, weights=weights, groups=groups, level=level)
+    return _within(mean((score - label) ** 2, weights=weights, groups=groups, level=level), 1.0)
 
 
 def log_loss(
@@ -122,7 +122,15 @@ def log_loss(
     score, label = _pair(p, holds)
     held = np.clip(score, LEAST_P, 1 - LEAST_P)
     losses = -np.where(label, np.log(held), np.log1p(-held))
-    return mean(losses, weights=weights, groups=groups, level=level)
+    return _within(mean(losses, weights=weights, groups=groups, level=level), np.inf)
+
+
+def _within(found: Mean | None, most: float) -> Mean | None:
+    """The mean with its interval cut to what such a mean can be, from 0 to `most`."""
+    if found is None or found.interval is None:
+        return found
+    low, high = max(0.0, found.interval.low), min(most, found.interval.high)
+    return replace(found, interval=Interval(low, high))
 
 
 def reliability(

@@ -242,3 +242,12 @@ def test_a_better_order_has_a_smaller_area(correct):
     worst = risk_coverage(-np.arange(len(correct)), sorted(correct)).area
     assert best <= found + 1e-12
     assert found <= worst + 1e-12
+
+
+def test_an_interval_holds_no_impossible_means():
+    found = brier([0.9, 0.95, 0.02], [True, True, True])
+    assert found is not None and found.interval is not None
+    assert (found.interval.low, found.interval.high) == (0.0, 1.0)
+    found = log_loss([0.9, 0.95, 0.02], [True, True, True])
+    assert found is not None and found.interval is not None
+    assert found.interval.low == 0.0 < found.value < found.interval.high

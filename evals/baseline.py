@@ -15,6 +15,7 @@ import numpy as np
 from spinf_serve.evals.compare import Comparison
 from spinf_serve.evals.gate import Verdict
 from spinf_serve.evals.judged import (
+    Choices,
     Evaluation,
     Judged,
     Made,
@@ -100,6 +101,9 @@ def _target(target: TargetReport) -> dict[str, Any]:
     judged = target.judged
     scores = [None] * len(judged.rows) if judged.scores is None else judged.scores.tolist()
     flagged = [None] * len(judged.rows) if judged.flagged is None else list(judged.flagged)
+    choices = None
+    if judged.choices is not None:
+        choices = asdict(judged.choices) | {"p": judged.choices.p.tolist()}
     return {
         "target": judged.target,
         "threshold": judged.threshold,
@@ -117,6 +121,7 @@ def _target(target: TargetReport) -> dict[str, Any]:
             "score": scores,
             "flagged": flagged,
         },
+        "choices": choices,
     }
 
 
@@ -135,6 +140,8 @@ def _read_target(told: Mapping[str, Any]) -> TargetReport:
         None if None in scores else np.array(scores, dtype=np.float64),
         None if None in flagged else tuple(flagged),
         told["threshold"],
+        # Files of before questions were targets have none.
+        None if told.get("choices") is None else _read_choices(told["choices"]),
     )
     return TargetReport(
         judged,
@@ -143,3 +150,11 @@ def _read_target(told: Mapping[str, Any]) -> TargetReport:
         told["ece_noise"],
         notes=tuple(told["notes"]),
     )
+
+
+def _read_choices(told: Mapping[str, Any]) -> Choices:
+    options = tuple(told["options"])
+    if not {*told["chosen"], *told["true"]} <= {*options, None} or None in told["chosen"]:
+        raise ValueError("a chosen or labelled option is none of the question's")
+    p = np.array(told["p"], dtype=np.float64)
+    return Choices(options, tuple(told["chosen"]), tuple(told["true"]), p)

@@ -87,7 +87,8 @@ class Comparison:
 
     Attributes:
         relabelled: shared rows whose label differs between the sides; the candidate's is used.
-        flips: None without labelled shared rows, or without a threshold on a side.
+        flips: None without labelled shared rows, or without a threshold on a side. For a question of
+            several options a verdict is right where the labelled one is chosen.
         brier: None without labelled shared rows, or without scores on a side.
     """
 
@@ -122,14 +123,26 @@ def compare(
     old_at = {row: index for index, row in enumerate(baseline.rows)}
     new_at = {row: index for index, row in enumerate(candidate.rows)}
     relabelled = tuple(
-        row for row in pairing.both if baseline.labels[old_at[row]] != candidate.labels[new_at[row]]
+        row
+        for row in pairing.both
+        if _label(baseline, old_at[row]) != _label(candidate, new_at[row])
     )
     known = [row for row in pairing.both if candidate.labels[new_at[row]] is not None]
     old = np.array([old_at[row] for row in known], dtype=int)
     new = np.array([new_at[row] for row in known], dtype=int)
     blocks = _blocks(candidate, new)
     flips = brier = None
-    if known and baseline.flagged is not None and candidate.flagged is not None:
+    if baseline.choices is not None and candidate.choices is not None:
+        if known:
+            # What was chosen before is held to the label of now.
+            true = np.array(candidate.choices.true, dtype=object)[new]
+            was = np.array(baseline.choices.chosen, dtype=object)[old] == true
+            now = np.array(candidate.choices.chosen, dtype=object)[new] == true
+            flips = _flips(known, was, now, blocks)
+    elif baseline.choices is not None or candidate.choices is not None:
+        # A verdict on two options and a choice among more are not alike.
+        known = []
+    if known and baseline.flagged is not None and candidate.flagged is not None and flips is None:
         truth = np.array([candidate.labels[index] for index in new], dtype=bool)
         was = np.array(baseline.flagged, dtype=bool)[old] == truth
         now = np.array(candidate.flagged, dtype=bool)[new] == truth
@@ -144,6 +157,10 @@ def compare(
             seed,
         )
     return Comparison(candidate.target, pairing, relabelled, flips, brier)
+
+
+def _label(judged: Judged, index: int) -> bool | str | None:
+    return judged.labels[index] if judged.choices is None else judged.choices.true[index]
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from spinf_serve.evals.compare import Comparison, holm
 from spinf_serve.evals.drift import Counted, RateDrift, ScoreDrift
-from spinf_serve.evals.judged import Evaluation, Measured
+from spinf_serve.evals.judged import QUESTION, Evaluation, Judged, Measured
 from spinf_serve.packs.errors import Unusable
 
 Word = Literal["pass", "regression", "cannot judge", "stale fingerprint", "error"]
@@ -50,7 +50,9 @@ with many rows any distance is no chance."""
 
 _ORDER: tuple[Word, ...] = ("error", "stale fingerprint", "regression", "cannot judge", "pass")
 
-METRICS = (
+_OF_CHOICES = ("accuracy", "macro_f1", "brier", "log_loss", "risk_area")
+_OF_QUESTIONS = ("lift_accuracy", "logit_lift_accuracy")
+_OF_VERDICTS = (
     "accuracy",
     "precision",
     "recall",
@@ -62,12 +64,13 @@ METRICS = (
     "log_loss",
     "ece",
     "flag_rate",
-    "refused",
 )
+
+METRICS = (*dict.fromkeys((*_OF_VERDICTS, *_OF_CHOICES, *_OF_QUESTIONS)), "refused")
 """What a limit can be about. `refused` is the share of all rows that the model refused."""
 
 _RULE = re.compile(
-    r"\s*(?:(?P<target>\S+)\.)?(?P<metric>[a-z0-9_]+)\s*(?P<sign>>=|<=)\s*(?P<limit>\S+)"
+    r"\s*(?:(?P<target>question:.*\S|\S+)\.)?(?P<metric>[a-z0-9_]+)\s*(?P<sign>>=|<=)\s*(?P<limit>\S+)"
     r"(?P<surely>\s+surely)?\s*"
 )
 
@@ -164,7 +167,8 @@ def parse_rule(text: str) -> Rule:
 def hold(rules: Sequence[Rule], evaluation: Evaluation) -> list[Outcome]:
     """Hold the figures of an evaluation against limits.
 
-    Raises `Unusable` when a rule names a target that the pack does not have.
+    A rule for every target holds for those that have such a figure. Raises `Unusable` when a rule
+    names a target that the pack does not have, or a figure that the target cannot have.
     """
     outcomes = []
     for rule in rules:
@@ -179,11 +183,25 @@ def hold(rules: Sequence[Rule], evaluation: Evaluation) -> list[Outcome]:
             raise Unusable(
                 f"the rule {_asked(rule)!r}: there is no target {rule.target!r} in {names}"
             )
-        for target in evaluation.targets:
-            if rule.target in (None, target.judged.target):
-                seen = target.metrics.get(rule.metric, Measured(None))
-                outcomes.append(_limited(rule, target.judged.target, seen))
+        held = [one for one in evaluation.targets if rule.target in (None, one.judged.target)]
+        having = [one for one in held if rule.metric in _metrics_of(one.judged)]
+        if not having:
+            has = f"; it has {', '.join(_metrics_of(held[0].judged))}" if rule.target else ""
+            raise Unusable(
+                f"the rule {_asked(rule)!r}: {rule.target or 'no target'} has"
+                f"{' no' if rule.target else ''} {rule.metric}{has}"
+            )
+        for target in having:
+            seen = target.metrics.get(rule.metric, Measured(None))
+            outcomes.append(_limited(rule, target.judged.target, seen))
     return outcomes
+
+
+def _metrics_of(judged: Judged) -> tuple[str, ...]:
+    """What can be measured of a target, whether its rows tell it or not."""
+    if not judged.target.startswith(QUESTION):
+        return _OF_VERDICTS
+    return (*(_OF_VERDICTS if judged.choices is None else _OF_CHOICES), *_OF_QUESTIONS)
 
 
 def _limited(rule: Rule, target: str, seen: Measured, rows: tuple[str, ...] = ()) -> Outcome:

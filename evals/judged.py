@@ -1,8 +1,10 @@
 """What was found on labelled rows: a target's scores and verdicts, and figures with their intervals.
 
-Values only. A target is a category of a pack, or `decision`. Knows no pack and no project file.
+Values only. A target is a category of a pack, `decision`, or a labelled question. Knows no pack and no
+project file.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +15,38 @@ from spinf_serve.evals.intervals import Interval
 
 DECISION = "decision"
 """The target that is the pack's decision, beside its categories."""
+
+QUESTION = "question:"
+"""What a target begins with that is a question and no category."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choices:
+    """One of several options chosen for each of N rows.
+
+    Attributes:
+        options: their texts, unique.
+        chosen: the option of the largest p, [N].
+        true: the labelled one; None where it is not known, [N].
+        p: of the chosen option, [N] float64.
+    """
+
+    options: tuple[str, ...]
+    chosen: tuple[str, ...]
+    true: tuple[str | None, ...]
+    p: NDArray[np.float64]
+
+    def of(self, rows: NDArray[np.int64]) -> tuple[list[str], list[str]]:
+        """Chosen and true options of those of the rows that are labelled, by index."""
+        pairs = [(self.chosen[row], self.true[row]) for row in rows.tolist()]
+        known = [(chosen, true) for chosen, true in pairs if true is not None]
+        return [chosen for chosen, _ in known], [true for _, true in known]
+
+    def counts(self) -> list[tuple[str, list[int]]]:
+        """Labelled rows by true option, and by chosen option in the order of `options`."""
+        chosen, true = self.of(np.arange(len(self.true)))
+        pairs = Counter(zip(true, chosen, strict=True))
+        return [(one, [pairs[one, other] for other in self.options]) for one in self.options]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,6 +62,8 @@ class Judged:
         scores: 0 to 1, [N] float64; None for a decision that has no score.
         flagged: the verdicts, [N]; None without a threshold.
         threshold: flagged at this score and above; None likewise, and for a decision by category.
+        choices: of a question with other than two options; None for all else. It has no scores
+            then, its labels are True where known, and its verdicts tell whether the choice is right.
     """
 
     target: str
@@ -38,6 +74,7 @@ class Judged:
     scores: NDArray[np.float64] | None
     flagged: tuple[bool, ...] | None
     threshold: float | None = None
+    choices: Choices | None = None
 
     def __post_init__(self) -> None:
         lengths = {
@@ -46,6 +83,9 @@ class Judged:
             "labels": self.labels,
             "scores": self.scores,
             "flagged": self.flagged,
+            "choices": None if self.choices is None else self.choices.chosen,
+            "labelled options": None if self.choices is None else self.choices.true,
+            "chosen p": None if self.choices is None else self.choices.p,
         }
         for name, values in lengths.items():
             if values is not None and len(values) != len(self.rows):

@@ -5,7 +5,7 @@ Puts together the store's answers, the pack's evaluation and the metrics. Asks n
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 import numpy as np
@@ -29,6 +29,7 @@ from spinf_serve.evals.metrics.areas import Area, roc_area
 from spinf_serve.evals.metrics.classification import Rates, rates
 from spinf_serve.evals.metrics.report import report
 from spinf_serve.evals.metrics.slices import by
+from spinf_serve.evals.questions import asked, choice_figures, with_answers
 from spinf_serve.evals.reads_measured import groups_of, with_reads
 from spinf_serve.evals.scored import (
     Answers,
@@ -62,6 +63,7 @@ class Known:
     slices: Mapping[str, str]
     drawn: str
     weight: float | None
+    classes: Mapping[str, str] = field(default_factory=dict)
 
 
 def known(rows: Iterable[Row]) -> list[Known]:
@@ -77,6 +79,7 @@ def known(rows: Iterable[Row]) -> list[Known]:
             row.slices,
             row.drawn,
             row.weight,
+            row.classes,
         )
         for row in rows
     ]
@@ -98,15 +101,17 @@ def evaluate(
         rows: of the data set or split.
         matrix: the same rows' kept scores.
         slices: the columns to break figures down by; None for all.
+
+    Raises `Unusable` when a row's label for a question is none of its options.
     """
     whole, indexes = arranged(pack, matrix.logprobs, matrix.floors)
-    asked = set(matrix.rows)
+    wanted = set(matrix.rows)
     at = {matrix.rows[index]: place for place, index in enumerate(indexes.tolist())}
     refused = []
     here: list[Known] = []
     for row in rows:
         # Rows that came or went between two looks at the project are no one's fault.
-        if row.id not in asked:
+        if row.id not in wanted:
             continue
         if row.id in matrix.refused or row.id not in at:
             refused.append(Refusal(row.id, matrix.refused.get(row.id, NOT_SCORED)))
@@ -117,12 +122,19 @@ def evaluate(
         with_reads(pack, measured(judged, here, slices=slices), answers)
         for judged in judged_targets(pack, constants, here, answers)
     ]
+    questions, notes = asked(pack, here, answers)
+    targets += [
+        with_answers(
+            measured(one.judged, here, slices=slices), one, _weights(here, one.judged.labelled())
+        )
+        for one in questions
+    ]
     return Evaluation(
         made,
         len(here) + len(refused),
         tuple(refused),
         tuple(targets),
-        tuple(_notes(here)),
+        (*_notes(here), *notes),
     )
 
 
@@ -194,7 +206,9 @@ def measured(
     confusion = noise = None
     notes: tuple[str, ...] = ()
     flagged = None
-    if judged.flagged is not None:
+    if judged.choices is not None:
+        figures |= choice_figures(judged.choices, at, weights, groups)
+    elif judged.flagged is not None:
         flagged = np.array(judged.flagged, dtype=bool)[at]
         found = rates(flagged, holds, weights=weights, groups=groups)
         figures |= _rates(found, weights is None)
@@ -229,14 +243,18 @@ def measured(
         notes = (f"{unlabelled} of {len(judged.rows)} answered rows have no label for it", *notes)
 
     def part(inside: NDArray[np.bool_]) -> dict[str, Measured]:
+        of_part = None
+        if groups is not None:
+            of_part = [group for group, held in zip(groups, inside, strict=True) if held]
+        weight = None if weights is None else weights[inside]
+        if judged.choices is not None:
+            return choice_figures(judged.choices, at[inside], weight, of_part)
         cut = _Part(
             None if flagged is None else flagged[inside],
             None if judged.scores is None else judged.scores[at][inside],
             holds[inside],
-            None if weights is None else weights[inside],
-            None
-            if groups is None
-            else [group for group, held in zip(groups, inside, strict=True) if held],
+            weight,
+            of_part,
         )
         return _of_part(cut)
 

@@ -1,10 +1,11 @@
 """The `spinf-serve data` commands: a project's labelled data in, out, split, labelled and deleted."""
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -39,6 +40,9 @@ Drawn = Annotated[
 Visible = Annotated[
     bool, typer.Option("--score-visible", help="annotators saw the scores when they labelled")
 ]
+_FILLED: Final = re.compile(r"question:[^=\]]*\[")
+"""Beginning of a label for one filled template of a question."""
+
 Annotator = Annotated[str, typer.Option(metavar="NAME", help="who gave the labels")]
 
 
@@ -70,7 +74,10 @@ def import_data(
     ] = None,
     label: Annotated[
         list[str] | None,
-        typer.Option(metavar="TARGET=COLUMN", help="of yes and no; may be given again"),
+        typer.Option(
+            metavar="TARGET=COLUMN",
+            help="of yes and no, or for question:ID of its options; may be given again",
+        ),
     ] = None,
     classes: Annotated[
         list[str] | None,
@@ -131,13 +138,16 @@ def import_data(
     from spinf_serve.evals.data.columns import Columns
     from spinf_serve.evals.data.importing import import_rows
     from spinf_serve.evals.data.readers import Source
+    from spinf_serve.evals.judged import QUESTION
     from spinf_serve.evals.project import Project
 
+    pairs = _pairs("--label", label)
     columns = Columns(
         text=text,
         id=id,
-        labels=_pairs("--label", label),
-        classes=frozenset(classes or ()),
+        labels=pairs,
+        # A question's label is one of its options, which only the pack knows.
+        classes=frozenset(classes or ()) | {one for one in pairs if one.startswith(QUESTION)},
         lists=labels,
         separator=separator,
         targets=frozenset(target or ()),
@@ -350,7 +360,10 @@ def _pairs(what: str, given: Sequence[str] | None) -> dict[str, str]:
     """`name=value` arguments; a name alone stands for a column of that name."""
     pairs: dict[str, str] = {}
     for one in given or ():
-        name, mark, value = one.partition("=")
+        # The value of a question's placeholder has a mark of its own: question:about[F=a bug]=column.
+        head, bracket, rest = one.partition("]") if _FILLED.match(one) else ("", "", one)
+        name, mark, value = rest.partition("=")
+        name = head + bracket + name
         if not name.strip() or (mark and not value):
             raise Unusable(f"{one!r} is no {what}")
         if name in pairs:

@@ -140,3 +140,22 @@ def test_a_query_in_place_of_a_file(run, rows):
     )  # fmt: skip
     assert code == 0
     assert "labels of even: yes 5, no 4; missing 0" in out
+
+
+def test_labels_of_questions_are_any_text(run, tmp_path):
+    (tmp_path / "moods.csv").write_text(
+        "text,mood,bug\nThe minutes are attached,very calm,True\nWhere is my parcel?,angry,no\n"
+    )
+    run("new", "p.duckdb")
+    code, _, err = run(
+        "import", "p.duckdb", "mail", "moods.csv", "--label", "question:mood=mood",
+        "--label", "question:about[F=a = b]=bug",
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    from spinf_serve.evals.data.rows import rows
+    from spinf_serve.evals.project import Project
+
+    first, second = rows(Project(tmp_path / "p.duckdb"), "mail")
+    about = "question:about[F=a = b]"
+    assert first.classes == {"question:mood": "very calm", about: "True"}
+    assert (second.classes, second.labels) == ({"question:mood": "angry"}, {about: False})

@@ -7,9 +7,9 @@ import numpy as np
 
 from spinf_serve.evals.compare import Comparison
 from spinf_serve.evals.gate import Verdict
-from spinf_serve.evals.judged import Evaluation, TargetReport
+from spinf_serve.evals.judged import Choices, Evaluation, TargetReport
 from spinf_serve.evals.metrics.areas import pr_curve, roc_curve
-from spinf_serve.evals.metrics.probability import reliability
+from spinf_serve.evals.metrics.probability import reliability, risk_coverage
 from spinf_serve.evals.reports.charts import (
     curve_chart,
     histogram_chart,
@@ -79,10 +79,13 @@ def _target(target: TargetReport) -> str:
                 [("holds", counts["tp"], counts["fn"]), ("does not", counts["fp"], counts["tn"])],
             )
         )
+    if judged.choices is not None:
+        rows = [(true, *map(str, counts)) for true, counts in judged.choices.counts()]
+        parts.append(_table(("labelled, and chosen:", *judged.choices.options), rows))
     parts.append(f'<div class="charts">{"".join(_charts(target))}</div>')
     if target.slices:
         names = list(dict.fromkeys(name for one in target.slices for name in one.metrics))
-        rows = [
+        of_slices = [
             (
                 f"{one.name} = {one.value}",
                 str(one.rows),
@@ -91,7 +94,7 @@ def _target(target: TargetReport) -> str:
             )
             for one in target.slices
         ]
-        parts.append(_table(("slice", "rows", *names, "careful"), rows))
+        parts.append(_table(("slice", "rows", *names, "careful"), of_slices))
     if target.reads:
         parts.append(_reads(target))
     if target.notes:
@@ -130,6 +133,8 @@ def _figures(target: TargetReport) -> list[tuple[str, str]]:
 
 def _charts(target: TargetReport) -> list[str]:
     judged = target.judged
+    if judged.choices is not None:
+        return _choice_charts(target, judged.choices)
     if judged.scores is None:
         return []
     charts = [histogram_chart(judged.scores, judged.labels, judged.threshold)]
@@ -145,6 +150,20 @@ def _charts(target: TargetReport) -> list[str]:
         charts.append(curve_chart("ROC", "false positives", "recall", roc.x, roc.y, area))
         area = f"area {figure(target.metrics.get('pr_area'))}"
         charts.append(curve_chart("Precision and recall", "recall", "precision", pr.x, pr.y, area))
+    if target.lifts is not None and len(target.lifts.p):
+        charts.append(lift_chart(target.lifts))
+    return charts
+
+
+def _choice_charts(target: TargetReport, choices: Choices) -> list[str]:
+    at = target.judged.labelled()
+    chosen, true = choices.of(at)
+    right = [one == other for one, other in zip(chosen, true, strict=True)]
+    charts = []
+    if (curve := risk_coverage(choices.p[at], right)) is not None:
+        area = f"area {figure(target.metrics.get('risk_area'))}"
+        title = "Wrong among the kept, by p of the choice"
+        charts.append(curve_chart(title, "rows kept", "wrong", curve.coverage, curve.risk, area))
     if target.lifts is not None and len(target.lifts.p):
         charts.append(lift_chart(target.lifts))
     return charts

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from spinf_serve.evals.compare import Comparison
 from spinf_serve.evals.gate import Verdict
 from spinf_serve.evals.judged import Evaluation
-from spinf_serve.evals.reports.told import facts, figure, listed, pairing_lines
+from spinf_serve.evals.reports.told import choice_lines, facts, figure, listed, pairing_lines
 
 _PLAIN = set(" .,:;()%/=+-'–—→≥≤…")
 _SHOWN = 50
@@ -29,6 +29,9 @@ def markdown(
             for one in evaluation.targets
         ],
     )
+    for one in evaluation.targets:
+        if one.judged.choices is not None and (told := choice_lines(one.judged.choices)):
+            lines += _details(f"{one.judged.target}: labelled and chosen options", told)
     refused = [one.row for one in evaluation.refused]
     lines += _compared(comparisons, refused)
     lines += _slices(evaluation)

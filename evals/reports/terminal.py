@@ -5,10 +5,22 @@ from collections.abc import Sequence
 from spinf_serve.evals.compare import Comparison
 from spinf_serve.evals.gate import Verdict
 from spinf_serve.evals.judged import Evaluation
-from spinf_serve.evals.reports.told import facts, figure, listed, pairing_lines
+from spinf_serve.evals.reports.told import choice_lines, facts, figure, listed, pairing_lines
 
 _SHOWN = 10
-_SHORT = ("accuracy", "precision", "recall", "f1", "roc_area", "brier", "ece")
+_SHORT = (
+    "accuracy",
+    "precision",
+    "recall",
+    "f1",
+    "macro_f1",
+    "lift_accuracy",
+    "logit_lift_accuracy",
+    "roc_area",
+    "brier",
+    "ece",
+)
+_MORE_OF_CHOICES = ("log_loss", "risk_area")
 
 
 def lines(
@@ -27,11 +39,18 @@ def lines(
                 told.append(f"{'':<18}{', '.join(listed(one.rows, _SHOWN))}")
     for target in evaluation.targets:
         told += ["", target.judged.target]
-        for name in _SHORT:
-            if name in target.metrics:
-                told.append(f"  {name:<10}{figure(target.metrics[name])}")
+        choices = target.judged.choices
+        names = [
+            name
+            for name in (*_SHORT, *(() if choices is None else _MORE_OF_CHOICES))
+            if name in target.metrics
+        ]
+        width = max(10, *(len(name) + 1 for name in names)) if names else 10
+        told += [f"  {name:<{width}}{figure(target.metrics[name])}" for name in names]
+        if choices is not None:
+            told += [f"  {line}" for line in listed(choice_lines(choices), _SHOWN)]
         if target.ece_noise is not None:
-            told.append(f"  {'':<10}an ece of {target.ece_noise:.3f} is chance here")
+            told.append(f"  {'':<{width}}an ece of {target.ece_noise:.3f} is chance here")
         told += [f"  {note}" for note in target.notes]
     if comparisons:
         refused = [one.row for one in evaluation.refused]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from spinf_serve.evals.compare import Comparison
-from spinf_serve.evals.judged import Evaluation, Measured
+from spinf_serve.evals.judged import Choices, Evaluation, Measured
 
 MOST_LISTED = 200
 """Ids that a list shows; the JSON file has all."""
@@ -29,6 +29,18 @@ def listed(ids: Sequence[str], most: int = MOST_LISTED) -> list[str]:
     """The ids, with a line for those beyond `most`."""
     more = len(ids) - most
     return [*ids[:most], *([f"and {more:,} more, all in the JSON file"] if more > 0 else [])]
+
+
+def choice_lines(choices: Choices) -> list[str]:
+    """What was chosen for rows of each labelled option, most first; options without rows are left out."""
+    lines = []
+    for true, counts in choices.counts():
+        pairs = zip(choices.options, counts, strict=True)
+        picked = sorted(((one, count) for one, count in pairs if count), key=lambda pair: -pair[1])
+        if picked:
+            told = ", ".join(f"{count:,} as {option}" for option, count in picked)
+            lines.append(f"{true} answered: {told}")
+    return lines
 
 
 def facts(evaluation: Evaluation) -> list[tuple[str, str]]:

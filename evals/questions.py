@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from spinf_serve.evals.data.cells import label_of
 from spinf_serve.evals.data.labels import NO, UNSURE, YES
-from spinf_serve.evals.intervals import Mean, mean, share
+from spinf_serve.evals.intervals import Interval, Mean, mean, share
 from spinf_serve.evals.judged import (
     QUESTION,
     Choices,
@@ -261,16 +261,24 @@ def _word(
     wrong = p - (np.arange(p.shape[1]) == right[:, None])
     curve = risk_coverage(p.max(axis=1), p.argmax(axis=1) == right, weights=weights)
     return {
-        "brier": _mean(mean((wrong**2).sum(axis=1), weights=weights, groups=groups), rows),
+        "brier": _mean(mean((wrong**2).sum(axis=1), weights=weights, groups=groups), rows, 2.0),
         "log_loss": _mean(
-            mean(-np.log(np.clip(of_right, LEAST_P, 1)), weights=weights, groups=groups), rows
+            mean(-np.log(np.clip(of_right, LEAST_P, 1)), weights=weights, groups=groups),
+            rows,
+            np.inf,
         ),
         "risk_area": Measured(None if curve is None else curve.area, n=rows),
     }
 
 
-def _mean(found: Mean | None, rows: int) -> Measured:
-    return Measured(None) if found is None else figure_of(found.value, found.interval, rows)
+def _mean(found: Mean | None, rows: int, most: float) -> Measured:
+    """A loss with its interval cut to what such a loss can be, from 0 to `most`."""
+    if found is None:
+        return Measured(None)
+    interval = found.interval
+    if interval is not None:
+        interval = Interval(max(0.0, interval.low), min(most, interval.high))
+    return figure_of(found.value, interval, rows)
 
 
 def _option(

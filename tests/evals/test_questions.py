@@ -97,6 +97,7 @@ def test_two_options_are_measured_like_a_category(scored):
     assert found.confusion is not None and sum(found.confusion.values()) == 60
     assert found.ece_noise is not None and found.lifts is not None
     assert {"pr_area", "log_loss", "ece", "lift_accuracy"} <= found.metrics.keys()
+    assert np.array_equal(found.lifts.holds, holds) and np.array_equal(found.lifts.p, p)
     assert [(one.question, one.value) for one in found.reads] == [("about", "a bug")]
     assert evaluation.target("question:about[F=a refund]") is None
 
@@ -169,6 +170,17 @@ def test_options_that_no_label_can_name_are_told(scored):
             assert any("option 'unsure'" in note for note in found.notes)
             one = found.target(ANGRY)
             assert one is not None and one.judged.labels == (False,)
+
+
+def test_an_interval_of_a_loss_stays_where_a_loss_can_be(scored):
+    pack, constants, held = scored
+    sure = np.log(np.tile([0.98, 0.01, 0.01], (60, 1)))
+    logprobs = {**held.logprobs, digest_of(pack.questions[2]): sure}
+    found = evaluate(pack, constants, ROWS[:2], replace(held, logprobs=logprobs), MADE).target(KIND)
+    assert found is not None
+    brier, loss = found.metrics["brier"], found.metrics["log_loss"]
+    assert (brier.low, brier.high, loss.low) == (0.0, 2.0, 0.0)
+    assert loss.value is not None and loss.high is not None and loss.high > loss.value
 
 
 def test_without_floors_lifts_are_left_out(scored):

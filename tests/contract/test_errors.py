@@ -179,6 +179,8 @@ BAD: list[tuple[str, str | None, object]] = [
 
 # Produced by the tests below, which need a server in another state.
 ELSEWHERE = {
+    # tests/server/test_served_packs.py
+    "pack_of_other_model",
     "scoring_required",
     "invalid_token",
     "concurrency_limit",

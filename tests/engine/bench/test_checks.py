@@ -25,7 +25,7 @@ def test_a_pure_forward_passes_every_check():
     ("seen", "failing"),
     [
         (lambda plan: len(plan.tokens), {"each content alone", "each question alone"}),
-        (lambda plan: int(plan.tokens[0]), {"contents in reverse order"}),
+        (lambda plan: int(plan.tokens[1]), {"contents in reverse order"}),
     ],
 )
 def test_a_forward_that_sees_its_company_is_caught(seen, failing, monkeypatch):

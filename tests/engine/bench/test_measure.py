@@ -123,7 +123,7 @@ def test_contents_differ_and_questions_repeat_first_words_only_when_they_may():
 
 
 def test_a_file_holds_every_measurement_from_its_end_on(tmp_path: Path):
-    path = tmp_path / "results" / "one.json"
+    path = tmp_path / "one.json"
     file = ResultFile(path, ABOUT)
     first = Measurement("3x2", "in-process", 3, 6)
     file.add(first)

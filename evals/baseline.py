@@ -106,6 +106,7 @@ def _target(target: TargetReport) -> dict[str, Any]:
         choices = asdict(judged.choices) | {"p": judged.choices.p.tolist()}
     return {
         "target": judged.target,
+        "decides": target.decides,
         "threshold": judged.threshold,
         "metrics": {name: asdict(one) for name, one in target.metrics.items()},
         "confusion": None if target.confusion is None else dict(target.confusion),
@@ -149,6 +150,7 @@ def _read_target(told: Mapping[str, Any]) -> TargetReport:
         told["confusion"],
         told["ece_noise"],
         notes=tuple(told["notes"]),
+        decides=told.get("decides", True),
     )
 
 

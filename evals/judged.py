@@ -185,6 +185,7 @@ class TargetReport:
         metrics: name -> figure, in the order of showing.
         confusion: right and wrong verdicts as `tp`, `fp`, `fn`, `tn`; None without a threshold.
         ece_noise: what the calibration error of a perfectly calibrated score would be here.
+        decides: whether the pack's decision rests on it, so that it has to be labelled.
     """
 
     judged: Judged
@@ -195,6 +196,7 @@ class TargetReport:
     lifts: Lifts | None = None
     reads: tuple[ReadReport, ...] = ()
     notes: tuple[str, ...] = ()
+    decides: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ Puts together the store's answers, the pack's evaluation and the metrics. Asks n
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 import numpy as np
@@ -119,7 +119,10 @@ def evaluate(
             here.append(row)
     answers = taken(whole, np.array([at[row.id] for row in here], dtype=np.int64))
     targets = [
-        with_reads(pack, measured(judged, here, slices=slices), answers)
+        replace(
+            with_reads(pack, measured(judged, here, slices=slices), answers),
+            decides=judged.target not in pack.categories or pack.categories[judged.target].decides,
+        )
         for judged in judged_targets(pack, constants, here, answers)
     ]
     questions, notes = asked(pack, here, answers)

@@ -283,10 +283,13 @@ def _compared(
 ) -> tuple[list[Outcome], tuple[Comparison, ...], list[str]]:
     pairs: list[tuple[Judged, Judged]] = []
     alone: list[str] = []
+    idle: list[str] = []
     for one in now.targets:
         theirs = before.target(one.judged.target)
         if theirs is None:
             alone.append(one.judged.target)
+        elif not (one.decides or len(one.judged.labelled()) or len(theirs.judged.labelled())):
+            idle.append(one.judged.target)
         else:
             pairs.append((theirs.judged, one.judged))
     gone = [one.judged.target for one in before.targets if now.target(one.judged.target) is None]
@@ -295,6 +298,10 @@ def _compared(
         notes.append(f"only here, and compared with nothing: {', '.join(alone)}")
     if gone:
         notes.append(f"only in the baseline, and compared with nothing: {', '.join(gone)}")
+    if idle:
+        notes.append(
+            f"not compared, as nobody labelled it and it decides nothing: {', '.join(idle)}"
+        )
     if not pairs:
         raise Unusable("the two sides have no category in common: nothing can be compared")
     outcomes: list[Outcome] = []

@@ -156,6 +156,21 @@ def test_against_its_own_baseline_nothing_changed_and_an_edit_shows(ready, tmp_p
     assert called("compare", moved, file, "--data", project.path, identity=identity).exit_code == 0
 
 
+def test_a_category_that_nobody_labels_holds_nothing_up_where_it_decides_nothing(ready, tmp_path):
+    _, project, identity = ready
+    with project.open(write=True) as connection:
+        connection.execute("DELETE FROM label WHERE target = 'topic'")
+    data = ("--data", f"{project.path}:d")
+    for decides, code in ((False, 0), (True, 3)):
+        file = pack_file(tmp_path, "other.json", categories__topic__decides=decides)
+        baseline = tmp_path / f"{decides}.json"
+        assert called("eval", file, *data, "--json", baseline, identity=identity).exit_code == 0
+        again = called("eval", file, *data, "--against", baseline, identity=identity)
+        assert again.exit_code == code, again.output
+        assert ("it decides nothing: topic" in again.output) != decides
+        assert called("compare", baseline, baseline).exit_code == code
+
+
 def test_evaluations_are_compared_without_rows_or_a_model(ready, tmp_path):
     file, project, identity = ready
     moved = pack_file(tmp_path, "moved.json", categories__anger__threshold=0.9999)

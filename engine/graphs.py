@@ -74,8 +74,7 @@ class Graphs:
 
     def record(self) -> None:
         """Records every shape, so that no request waits for it."""
-        # The largest first: the others lie in the memory that it took.
-        for rows in reversed(SHAPES):
+        for rows in SHAPES:
             filled = self.fitted(_trivial(rows))
             if filled is None:
                 raise AssertionError(f"a trunk of {rows} tokens does not fit the shape of {rows}")

@@ -14,6 +14,13 @@ QUIET_SECONDS = 2.0
 """Nothing is told of what takes less."""
 
 
+def next_batch(batch: int, seconds: float, *, most: int, most_seconds: float) -> int:
+    """Contents of the next batch, after one of `batch` took so long: it doubles while that is quick."""
+    if seconds < most_seconds / 2:
+        return min(2 * batch, most)
+    return max(1, batch // 2) if seconds > most_seconds else batch
+
+
 class Pace:
     """How fast a run is, how many contents go into the next batch, and what is told of it.
 
@@ -40,10 +47,7 @@ class Pace:
         self._count += count
         now = time.monotonic()
         seconds = now - self._batch_begun
-        if seconds < BATCH_SECONDS / 2:
-            self.batch = min(2 * self.batch, BATCH_ROWS)
-        elif seconds > BATCH_SECONDS:
-            self.batch = max(1, self.batch // 2)
+        self.batch = next_batch(self.batch, seconds, most=BATCH_ROWS, most_seconds=BATCH_SECONDS)
         self._batch_begun = now
         if now < self._tell_at:
             return

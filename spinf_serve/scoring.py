@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from spinf_serve.engine.work import Work
+from spinf_serve.evals.pace import next_batch
 from spinf_serve.packs.answer import QuestionAnswer
 from spinf_serve.packs.errors import Refused, Unusable
 from spinf_serve.packs.pack import Pack
@@ -198,10 +199,7 @@ class _Pace:
         self.count += count
         now = time.monotonic()
         seconds = now - self._batch_begun
-        if seconds < BATCH_SECONDS / 2:
-            self.batch = min(2 * self.batch, BATCH_ROWS)
-        elif seconds > BATCH_SECONDS:
-            self.batch = max(1, self.batch // 2)
+        self.batch = next_batch(self.batch, seconds, most=BATCH_ROWS, most_seconds=BATCH_SECONDS)
         self._batch_begun = now
         if now < self._tell_at:
             return

@@ -17,7 +17,7 @@ from spinf_serve.engine.models.registry import Model
 
 CLASSES: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("linears", ("product_kernel", "gemm", "nvjet", "cutlass", "cublas", "xmma")),
-    ("attention", ("tree_kernel", "confine_kernel")),
+    ("attention", ("tree_kernel",)),
     ("head", ("tile_kernel", "row_kernel")),
     ("element-wise", ("norm_kernel", "heads_kernel", "quantize_kernel", "at::native")),
     ("copies", ("memcpy", "memset")),

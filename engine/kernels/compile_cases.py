@@ -29,7 +29,6 @@ from spinf_serve.engine.kernels.tiles import (
 )
 from spinf_serve.engine.kernels.tree_attention.kernel import (
     FP_FUSION,
-    confine_kernel,
     tree_kernel,
 )
 from spinf_serve.engine.kernels.tree_attention.tiling import tiling
@@ -99,7 +98,6 @@ def cases(capability: Capability) -> list[Case]:
         found.append(_read_row(scheme))
     for heads, kv_heads, size, windowed, borrows in _ATTENTION:
         found.append(_tree(capability, heads, kv_heads, size, windowed=windowed, borrows=borrows))
-    found.append(_confine(256))
     return found
 
 
@@ -260,9 +258,3 @@ def _tree(
     return Case(
         name, tree_kernel, types, constants, unaligned, tiles.warps, tiles.stages, FP_FUSION
     )
-
-
-def _confine(size: int) -> Case:
-    types = {"k": "*bf16", "v": "*bf16", "count": "i32"}
-    constants = {"SIZE": size, "WIDE": size, "ROWS": 16}
-    return Case(f"confine {size}", confine_kernel, types, constants, {"count"}, 4, 3, FP_FUSION)

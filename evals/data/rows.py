@@ -5,11 +5,11 @@ Reading goes by batches with a connection each, so that whoever handles rows may
 
 import json
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final
 
 import duckdb
 
@@ -17,7 +17,6 @@ from spinf_serve.evals.data.labels import NO, RESOLVED, UNSURE, YES, Drawn, chec
 from spinf_serve.evals.project import Project
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.files import shown
-from spinf_serve.packs.sample import SampleRow
 
 UNDETERMINED: Final = "und"
 """The tag of a language that nobody named."""
@@ -82,40 +81,6 @@ def rows(
         after += batch
         if after >= last:
             return
-
-
-def sample_rows(rows: Iterable[Row], categories: Sequence[str] | None = None) -> list[SampleRow]:
-    """Rows as `packs.fit` takes them.
-
-    Args:
-        rows: each of split `fit` or `test`; slice `language` tells the language, if any.
-        categories: what every row then has a label for, None when not known; else what it has.
-
-    Raises `Unusable` for a row of another split.
-    """
-    made = []
-    for number, row in enumerate(rows, 1):
-        if row.split not in ("fit", "test"):
-            raise Unusable(
-                f"row {row.id!r} is in split {row.split!r}, and a sample's rows are in fit or test;"
-                " split the dataset, or leave the row out"
-            )
-        labels: dict[str, bool | None] = dict(row.labels)
-        if categories is not None:
-            labels = {category: row.labels.get(category) for category in categories}
-        made.append(
-            SampleRow(
-                row.id,
-                cast(Literal["fit", "test"], row.split),
-                row.slices.get("language", UNDETERMINED),
-                labels,
-                row.text,
-                row.context,
-                row.parameters,
-                number,
-            )
-        )
-    return made
 
 
 def data_digest(project: Project, dataset: str, split: str | None = None) -> str:

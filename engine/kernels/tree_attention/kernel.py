@@ -46,9 +46,6 @@ FP_FUSION = False
 the mask and without, and might fuse in one copy what it leaves apart in another; then a row's bits
 would depend on which tiles it shares. What is fused is written as `tl.fma`, and stays fused."""
 
-_NAN_ROWS = 16
-"""Rows of values that one program looks through for what is not finite."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kept:
@@ -77,7 +74,7 @@ def attention(
 
     A row sees the trunk keys at its own position and before, its ancestors and itself; in a kind
     with a window W only those whose position is greater than its own minus W. Values must be
-    finite: see `confine_nan`.
+    finite: `elementwise.kernel.heads` sees to it.
 
     Args:
         layout: the pass, on the device of the tensors.
@@ -102,28 +99,6 @@ def attention(
         kept.keys.index_copy_(0, work.keep_slots.long(), k.index_select(0, work.keep_rows))
         kept.values.index_copy_(0, work.keep_slots.long(), v.index_select(0, work.keep_rows))
     return rounded(out, dtype).flatten(1)
-
-
-def confine_nan(k: torch.Tensor, v: torch.Tensor) -> None:
-    """Lets what is not finite in a row reach the rows that see it and no others of its tile.
-
-    A weight of zero does not silence a NaN value, while a masked score does silence a NaN key. So a
-    key [N, G, D] whose value is not finite becomes NaN, and the value becomes finite, in place.
-    """
-    rows, kv_heads, size = v.shape
-    if rows:
-        count = rows * kv_heads
-        grid = (triton.cdiv(count, _NAN_ROWS),)
-        confine_kernel[grid](
-            k,
-            v,
-            count,
-            size,
-            triton.next_power_of_2(size),
-            _NAN_ROWS,
-            num_warps=4,
-            enable_fp_fusion=FP_FUSION,
-        )
 
 
 def _check(
@@ -443,20 +418,3 @@ def tree_kernel(
     if out_scale is not None:
         values = for_float8(values * tl.div_rn(1.0, tl.load(out_scale)))
     tl.store(out + at, values.to(out.dtype.element_ty), mask=stored)
-
-
-@triton.jit(do_not_specialize=["count"])
-def confine_kernel(k, v, count, SIZE: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr):
-    """ROWS rows of SIZE values: what is not finite moves from the value to its key."""
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    d = tl.arange(0, WIDE)
-    at = row[:, None] * SIZE + d[None, :]
-    inside = (row < count)[:, None] & (d[None, :] < SIZE)
-    value = tl.load(v + at, mask=inside, other=0.0)
-    wide = value.to(tl.float32)
-    is_finite = tl.abs(wide) < float("inf")
-    sick = tl.max(tl.where(is_finite, 0, 1), 1) > 0
-    changed = inside & sick[:, None]
-    tl.store(v + at, tl.where(is_finite, value, 0.0).to(v.dtype.element_ty), mask=changed)
-    nan = tl.full((ROWS, WIDE), float("nan"), tl.float32)
-    tl.store(k + at, nan.to(k.dtype.element_ty), mask=changed)

@@ -10,7 +10,7 @@ import pytest
 from spinf_serve.evals.data.columns import Columns, Origin
 from spinf_serve.evals.data.importing import import_rows
 from spinf_serve.evals.data.readers import Source
-from spinf_serve.evals.data.rows import data_digest, delete_rows, export_rows, rows, sample_rows
+from spinf_serve.evals.data.rows import data_digest, delete_rows, export_rows, rows
 from spinf_serve.evals.project import create
 from spinf_serve.packs.errors import Unusable
 
@@ -61,19 +61,6 @@ def test_one_split_only(project):
     assert list(rows(project, "other", split="test")) == []
     with pytest.raises(Unusable, match="there is no dataset 'e' in the project; it has d, other"):
         next(rows(project, "e"))
-
-
-def test_rows_as_a_sample(project):
-    put_split(project, "number % 2 = 0", "test")
-    put_split(project, "number % 2 = 1", "fit")
-    made = sample_rows(rows(project, "d"), ["t", "unknown"])
-    assert made[0].split == "fit"
-    assert made[0].labels == {"t": False, "unknown": None}
-    assert (made[0].language, made[-1].language) == ("de", "und")
-    assert sample_rows(rows(project, "d"))[0].labels == {"t": False, 'it\'s "u"': False}
-    put_split(project, "row_id = 'r3'", None)
-    with pytest.raises(Unusable, match="row 'r3' is in split None"):
-        sample_rows(rows(project, "d"))
 
 
 def test_the_digest_follows_what_a_fit_follows(project):

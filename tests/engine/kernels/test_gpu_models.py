@@ -259,6 +259,23 @@ def test_weights_are_rounded_as_a_file_would_be():
         assert found.input == Quant(coder.DTYPE, None) or found.input.scale is None
 
 
+@pytest.mark.parametrize(("scheme", "static"), ((PLAIN, False), (FP8, False), (FP8, True)))
+def test_gate_and_up_alternate_with_their_scales(scheme, static):
+    """The definition above reads its weights as the backend does, so it would not see this."""
+    spec, checkpoint = _spec("llama_tied"), _checkpoint("llama_tied", static)
+    found = dict(_model("llama_tied", scheme, static).linears())["gate_up"]
+    values = found.values.float()
+    if found.scale is not None:
+        values = values * found.scale
+    name = f"model.layers.{len(spec.layers) - 1}.mlp"
+    for kind, rows in zip(("gate", "up"), separate_gate_up(values.cpu()), strict=True):
+        expected = checkpoint.state[f"{name}.{kind}_proj.weight"]
+        if scheme == FP8:
+            rounded = fp8.quantize(expected, by_row=not static)
+            expected = dequantize(rounded, torch.float32)
+        assert torch.equal(rows, expected)
+
+
 def test_what_the_kernels_lack_is_refused():
     spec = dataclasses.replace(_spec("llama_tied"), mlp_bias=True)
     with pytest.raises(Unusable, match="biases in the MLP .* --device cpu"):

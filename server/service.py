@@ -5,21 +5,21 @@ Reading, compiling and writing run on threads of their own, so that health check
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from spinf_serve.engine.api import Engine, Job
+from spinf_serve.packs.errors import SpinfError
 from spinf_serve.server.admission import Admission
 from spinf_serve.server.auth import Caller
 from spinf_serve.server.calls import compile_call, located, usage_of, warnings_of
 from spinf_serve.server.chunks import chunked
 from spinf_serve.server.config import ServerConfig
+from spinf_serve.server.exchange import Asked, Ended, Observer, Scored, Timing, Wire, tell
 from spinf_serve.server.served_packs import ServedPacks
 from spinf_serve.server.wire.json_text import Document, decode
-from spinf_serve.server.wire.spinf import ScoreRequest, read_request
-from spinf_serve.server.wire.spinf_reply import Timing, reply
 from spinf_serve.server.worker import Answered, Failed, Outcome, Worker
 
 _HOST_THREADS = 2
@@ -55,9 +55,19 @@ class Arrival:
 class _Prepared:
     """A request that is ready for the engine."""
 
-    request: ScoreRequest
+    asked: Asked
     jobs: tuple[Job, ...]
     seconds: float
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far a request has come."""
+
+    created: int
+    start: float
+    asked: Asked | None = None
+    scored: Scored | None = None
 
 
 class Service:
@@ -68,13 +78,21 @@ class Service:
         worker: the engine's owner.
         packs: the packs.
         admission: the slots.
+        observers: told of every request that ends.
     """
 
-    def __init__(self, config: ServerConfig, worker: Worker, packs: ServedPacks) -> None:
+    def __init__(
+        self,
+        config: ServerConfig,
+        worker: Worker,
+        packs: ServedPacks,
+        observers: Sequence[Observer] = (),
+    ) -> None:
         self.config = config
         self.worker = worker
         self.packs = packs
         self.admission = Admission(config.queue)
+        self.observers = observers
         self._host = ThreadPoolExecutor(_HOST_THREADS, thread_name_prefix="host")
 
     def stop(self) -> None:
@@ -82,15 +100,33 @@ class Service:
         self.worker.stop(_STOP_SECONDS)
         self._host.shutdown()
 
-    async def score(self, arrival: Arrival, chat: bool) -> bytes:
-        """The answer to a body of /v1/score or of its chat alias.
+    async def answer(self, arrival: Arrival, wire: Wire) -> bytes:
+        """The answer to a body, read and written by a wire format.
 
         Raises:
             SpinfError: the request is refused, cannot be taken now, or failed.
             Gone: nobody waits for the answer any more.
         """
-        start = time.perf_counter()
-        created = int(time.time())
+        progress = _Progress(created=int(time.time()), start=time.perf_counter())
+        error: SpinfError | None = None
+        try:
+            return await self._answer(arrival, wire, progress)
+        except SpinfError as fault:
+            error = fault
+            raise
+        finally:
+            ended = Ended(
+                request_id=arrival.request_id,
+                created=progress.created,
+                route=wire.route,
+                caller=arrival.caller,
+                scored=progress.scored,
+                error=error,
+                asked=progress.asked,
+            )
+            tell(self.observers, ended)
+
+    async def _answer(self, arrival: Arrival, wire: Wire, progress: _Progress) -> bytes:
         if len(arrival.body) <= _SMALL_BODY_BYTES:
             document = decode(arrival.body)
         else:
@@ -98,14 +134,17 @@ class Service:
         engine = self.worker.engine
         with self.admission.slot():
             prepared = await self.on_host(
-                lambda: _prepare(document, engine, arrival.caller, chat, self.packs)
+                lambda: _prepare(document, engine, arrival.caller, wire, self.packs)
             )
+            progress.asked = prepared.asked
             outcome = await self._outcome(prepared.jobs, arrival.gone)
             if isinstance(outcome, Failed):
-                raise located(outcome.error, prepared.request.call.inputs[outcome.index])
-            return await self.on_host(
-                lambda: _written(prepared, outcome, engine, arrival, created, start)
+                raise located(outcome.error, prepared.asked.call.inputs[outcome.index])
+            scored, body = await self.on_host(
+                lambda: _written(prepared, outcome, engine, arrival, wire, progress)
             )
+            progress.scored = scored
+            return body
 
     async def on_host(self, work: Callable[[], T]) -> T:
         """Runs work that takes the interpreter for a while on a thread beside the event loop."""
@@ -144,13 +183,13 @@ def _call_soon(
 
 
 def _prepare(
-    document: Document, engine: Engine, caller: Caller, chat: bool, packs: ServedPacks
+    document: Document, engine: Engine, caller: Caller, wire: Wire, packs: ServedPacks
 ) -> _Prepared:
     start = time.perf_counter()
-    request = read_request(document, engine, caller, chat, packs)
-    request = replace(request, call=chunked(engine, request.call))
-    jobs = compile_call(engine, request.call)
-    return _Prepared(request, jobs, time.perf_counter() - start)
+    asked = wire.read(document, engine, caller, packs)
+    asked = replace(asked, call=chunked(engine, asked.call))
+    jobs = compile_call(engine, asked.call)
+    return _Prepared(asked, jobs, time.perf_counter() - start)
 
 
 def _written(
@@ -158,25 +197,24 @@ def _written(
     answered: Answered,
     engine: Engine,
     arrival: Arrival,
-    created: int,
-    start: float,
-) -> bytes:
-    request, results = prepared.request, answered.results
-    timing = Timing(
-        wall=1e3 * (time.perf_counter() - start),
-        queue=1e3 * answered.queue_seconds,
-        compile=1e3 * prepared.seconds,
-        score=1e3 * answered.score_seconds,
-        busy=1e3 * answered.busy_seconds,
-    )
-    return reply(
-        request,
-        results,
-        usage_of(request.call, [result.counts for result in results]),
-        [*request.warnings, *warnings_of(request.call, results)],
-        engine=engine,
+    wire: Wire,
+    progress: _Progress,
+) -> tuple[Scored, bytes]:
+    asked, results = prepared.asked, answered.results
+    scored = Scored(
+        asked=asked,
+        results=results,
+        usage=usage_of(asked.call, [result.counts for result in results]),
+        warnings=(*asked.warnings, *warnings_of(asked.call, results)),
         request_id=arrival.request_id,
-        created=created,
-        timing=timing,
+        created=progress.created,
+        timing=Timing(
+            wall=1e3 * (time.perf_counter() - progress.start),
+            queue=1e3 * answered.queue_seconds,
+            compile=1e3 * prepared.seconds,
+            score=1e3 * answered.score_seconds,
+            busy=1e3 * answered.busy_seconds,
+        ),
         extras=arrival.caller.sees_counters,
     )
+    return scored, wire.write(scored, engine)

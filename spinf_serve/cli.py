@@ -176,6 +176,7 @@ def _score_here(body: bytes, config: ServerConfig) -> tuple[int, Any]:
         return refusal.status, envelope(refusal, new_request_id(), caller)
     from spinf_serve.engine.api import open_engine
     from spinf_serve.server.service import Arrival, Service
+    from spinf_serve.server.wire.score_wire import ScoreWire
     from spinf_serve.server.worker import Worker
 
     opened = Event()
@@ -193,7 +194,7 @@ def _score_here(body: bytes, config: ServerConfig) -> tuple[int, Any]:
     arrival = Arrival(new_request_id(), caller, body, gone=stays)
     try:
         with interruptible(), progress("scoring"):
-            return 200, json.loads(asyncio.run(service.score(arrival, chat=False)))
+            return 200, json.loads(asyncio.run(service.answer(arrival, ScoreWire())))
     except SpinfError as refusal:
         return refusal.status, envelope(refusal, arrival.request_id, caller)
     finally:

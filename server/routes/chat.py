@@ -2,7 +2,8 @@
 
 from fastapi import APIRouter, Request, Response
 
-from spinf_serve.server.routes.score import scored
+from spinf_serve.server.routes.score import answered
+from spinf_serve.server.wire.score_wire import ScoreWire
 
 router = APIRouter()
 
@@ -10,4 +11,4 @@ router = APIRouter()
 @router.post("/v1/chat/completions")
 async def chat(request: Request) -> Response:
     """The same body and answer as /v1/score, with `choices`, which is empty."""
-    return await scored(request, chat=True)
+    return await answered(request, ScoreWire(chat=True))

@@ -5,7 +5,9 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request, Response
 
 from spinf_serve.server.body import read_body
+from spinf_serve.server.exchange import Wire
 from spinf_serve.server.service import Arrival, Service
+from spinf_serve.server.wire.score_wire import ScoreWire
 
 router = APIRouter()
 
@@ -13,10 +15,10 @@ router = APIRouter()
 @router.post("/v1/score")
 async def score(request: Request) -> Response:
     """Questions about contents, answered."""
-    return await scored(request, chat=False)
+    return await answered(request, ScoreWire())
 
 
-async def scored(request: Request, chat: bool) -> Response:
+async def answered(request: Request, wire: Wire) -> Response:
     """The answer to a scoring request, for every route that takes one."""
     service: Service = request.app.state.service
     config = service.config
@@ -27,7 +29,7 @@ async def scored(request: Request, chat: bool) -> Response:
             pass
 
     arrival = Arrival(request.state.request_id, request.state.caller, body, gone)
-    answer = await service.score(arrival, chat)
+    answer = await service.answer(arrival, wire)
     # Ids are printable ASCII, but one made from a path may hold anything.
     served = quote(service.worker.engine.served.id, safe="/:@+,;=()[]!$&' ")
     return Response(answer, media_type="application/json", headers={"X-Spinf-Model": served})

@@ -1,7 +1,6 @@
 """Bodies of /v1/score and its chat alias: from results to JSON. Requests: `spinf`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from spinf_serve.engine.api import Engine
@@ -9,28 +8,10 @@ from spinf_serve.engine.work import Result
 from spinf_serve.packs.answer import OptionAnswer, PromptAnswer, rounded
 from spinf_serve.packs.question import Question
 from spinf_serve.server.calls import Input, Usage, Warning, answers_of_packs, shown_answers
+from spinf_serve.server.exchange import Timing
 from spinf_serve.server.wire.json_text import encode
 from spinf_serve.server.wire.pack_reply import pack_result
 from spinf_serve.server.wire.spinf import ScoreRequest
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Milliseconds of a call.
-
-    Attributes:
-        wall: from the arrival of the body to the making of the answer.
-        queue: waiting for a pass in progress to end.
-        compile: reading, checking and tokenising.
-        score: from the first pass it could share to its last one.
-        busy: of those, how long the model ran, for this call or another.
-    """
-
-    wall: float
-    queue: float
-    compile: float
-    score: float
-    busy: float
 
 
 def reply(

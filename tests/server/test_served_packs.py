@@ -5,6 +5,7 @@ import logging
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -147,6 +148,13 @@ def wait_for(server: Running, found: Any) -> None:
         time.sleep(0.01)
 
 
+def rewrite(file: Path, text: str) -> None:
+    """Replaces a file at once, since the server looks all the time and may meet half of one."""
+    beside = file.with_suffix(".new")
+    beside.write_text(text)
+    beside.replace(file)
+
+
 def body() -> dict[str, Any]:
     entry = {"id": "a", "messages": [{"role": "user", "content": "Hi"}]}
     return {"inputs": [entry], "scoring": {"packs": [{"id": "demo/support"}]}}
@@ -154,7 +162,7 @@ def body() -> dict[str, Any]:
 
 def test_a_file_that_changes_is_served_without_a_restart(server, folder):
     [file] = folder.iterdir()
-    file.write_text(json.dumps(fitted(version="0.2.0", contexts={"new": "{X}"})))
+    rewrite(file, json.dumps(fitted(version="0.2.0", contexts={"new": "{X}"})))
     wait_for(server, lambda found: found["packs"][0]["version"] == "0.2.0")
     [pack] = server.score(body()).json()["results"][0]["packs"]
     assert (pack["version"], pack["context"]) == ("0.2.0", "new")
@@ -164,7 +172,7 @@ def test_an_invalid_file_leaves_the_old_one_and_is_told_until_it_is_mended(serve
     caplog.set_level("INFO")
     [file] = folder.iterdir()
     assert "packs" not in server.http.get("/readyz").json()
-    file.write_text(json.dumps(fitted(version="0.2.0"))[:-1])
+    rewrite(file, json.dumps(fitted(version="0.2.0"))[:-1])
     wait_for(server, lambda found: found["faults"])
     [fault] = server.http.get("/v1/packs").json()["faults"]
     assert file.name in fault
@@ -172,7 +180,7 @@ def test_an_invalid_file_leaves_the_old_one_and_is_told_until_it_is_mended(serve
     assert (ready.status_code, ready.json()["packs"]) == (200, {"faults": [fault]})
     assert server.score(body()).json()["results"][0]["packs"][0]["version"] == "0.1.0"
     assert f"{fault}; the last valid packs stay served" in caplog.text
-    file.write_text(json.dumps(fitted(version="0.3.0")))
+    rewrite(file, json.dumps(fitted(version="0.3.0")))
     wait_for(server, lambda found: not found["faults"])
     assert "packs" not in server.http.get("/readyz").json()
     assert server.score(body()).json()["results"][0]["packs"][0]["version"] == "0.3.0"
@@ -199,7 +207,7 @@ def test_a_request_in_flight_keeps_its_pack(server, folder, stub):
     while not stub.pending:
         time.sleep(0.005)
     [file] = folder.iterdir()
-    file.write_text(json.dumps(fitted(version="0.2.0", contexts={"new": "{X}"})))
+    rewrite(file, json.dumps(fitted(version="0.2.0", contexts={"new": "{X}"})))
     wait_for(server, lambda found: found["packs"][0]["version"] == "0.2.0")
     stub.gate.set()
     asking.join(20)

@@ -16,9 +16,10 @@ from spinf_serve.engine.bench.machine import commit, processor_name
 from spinf_serve.server.auth import ANYBODY
 from spinf_serve.server.calls import compile_call, usage_of, warnings_of
 from spinf_serve.server.config import ServerConfig
+from spinf_serve.server.exchange import Timing
 from spinf_serve.server.wire.json_text import decode
 from spinf_serve.server.wire.spinf import read_request
-from spinf_serve.server.wire.spinf_reply import Timing, reply
+from spinf_serve.server.wire.spinf_reply import reply
 from tests.support.servers import no_packs, question, running
 from tests.support.stub_engine import StubEngine
 

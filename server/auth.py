@@ -9,18 +9,31 @@ from spinf_serve.packs.errors import Refused
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/livez"})
 """Paths that answer without a token; every other path, known or not, needs one when one is set."""
 
+ANONYMOUS = "anonymous"
+"""Name of callers without a key."""
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Rights of whoever sent a request.
+    """Whoever sent a request, and their rights.
 
     Attributes:
         trusted: may lower limits per call and sees details of refusals.
         sees_counters: gets the `engine` block and the extra usage counters.
+        name: of the key that was given, for logs and metrics; `ANONYMOUS` without one.
+        address: of the connection, without its port; empty where it is not known, as behind a
+            Unix socket.
     """
 
     trusted: bool
     sees_counters: bool
+    name: str = ANONYMOUS
+    address: str = ""
+
+    @property
+    def party(self) -> str:
+        """Who shares the device with others: a key's holders, or an address where there is no key."""
+        return f"address:{self.address}" if self.name == ANONYMOUS else f"key:{self.name}"
 
 
 ANYBODY = Caller(trusted=False, sees_counters=False)
@@ -58,7 +71,8 @@ class Guard:
                 " with the token this server was started with",
             )
         trusted = is_trusted or (is_token and self.trusted_token is None)
-        return Caller(trusted=trusted, sees_counters=trusted or self.debug)
+        name = "trusted_token" if is_trusted else "token" if is_token else ANONYMOUS
+        return Caller(trusted=trusted, sees_counters=trusted or self.debug, name=name)
 
 
 def _bearer(authorization: Iterable[str]) -> str | None:

@@ -5,6 +5,7 @@ This is the only place where an unforeseen exception is caught; it is logged, ne
 
 import asyncio
 import logging
+from dataclasses import replace
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
@@ -80,4 +81,6 @@ class Border:
         headers = Headers(scope=scope)
         check_declared(headers.get("content-length"), self._max_body_bytes)
         if scope["path"] not in OPEN_PATHS:
-            scope["state"]["caller"] = self._guard.caller(headers.getlist("authorization"))
+            caller = self._guard.caller(headers.getlist("authorization"))
+            client = scope.get("client")
+            scope["state"]["caller"] = replace(caller, address=client[0] if client else "")

@@ -7,7 +7,12 @@ import pytest
 from spinf_serve.packs.errors import Refused
 from spinf_serve.server.auth import ANYBODY, Caller, Guard
 
-TRUSTED = Caller(trusted=True, sees_counters=True)
+
+def held(name: str, trusted: bool) -> Caller:
+    return Caller(trusted=trusted, sees_counters=trusted, name=name)
+
+
+TRUSTED = held("token", trusted=True)
 
 
 @pytest.mark.parametrize(
@@ -18,11 +23,11 @@ TRUSTED = Caller(trusted=True, sees_counters=True)
         (Guard(None, None, debug=True), [], Caller(trusted=False, sees_counters=True)),
         (Guard("a", None), ["Bearer a"], TRUSTED),
         (Guard("a", None), ["bEaReR  a "], TRUSTED),
-        (Guard("a", "b"), ["Bearer a"], ANYBODY),
-        (Guard("a", "b"), ["Bearer b"], TRUSTED),
+        (Guard("a", "b"), ["Bearer a"], held("token", trusted=False)),
+        (Guard("a", "b"), ["Bearer b"], held("trusted_token", trusted=True)),
         (Guard(None, "b"), [], ANYBODY),
         (Guard(None, "b"), ["Bearer x"], ANYBODY),
-        (Guard(None, "b"), ["Bearer b"], TRUSTED),
+        (Guard(None, "b"), ["Bearer b"], held("trusted_token", trusted=True)),
         (Guard("ä", None), ["Bearer ä"], TRUSTED),
     ],
 )
@@ -58,3 +63,8 @@ def test_a_refusal_tells_no_token():
     with pytest.raises(Refused) as caught:
         Guard("secret", "hidden").caller(["Bearer guess"])
     assert not {"secret", "hidden", "guess"} & set(caught.value.message.split())
+
+
+def test_holders_of_a_key_are_one_party_and_others_are_one_per_address():
+    assert Caller(False, False, "shop", "10.0.0.1").party == "key:shop"
+    assert Caller(False, False, address="10.0.0.1").party == "address:10.0.0.1"

@@ -91,6 +91,7 @@ class Worker:
         self._owners: dict[Job, Ticket] = {}
         self._inbox: SimpleQueue[Callable[[Engine], None]] = SimpleQueue()
         self._busy_seconds = 0.0
+        self._step_began: float | None = None
         self._stopping = False
         # A daemon, since the opening of a large model cannot be interrupted.
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
@@ -128,6 +129,12 @@ class Worker:
         Python's own end would then abort the process, since a thread inside torch cannot be ended.
         """
         return self._thread.is_alive()
+
+    @property
+    def step_seconds(self) -> float:
+        """How long the step of the engine that runs now has taken so far; 0 between steps."""
+        began = self._step_began
+        return 0.0 if began is None else time.perf_counter() - began
 
     def ask(self, jobs: tuple[Job, ...], done: Callable[[Outcome], None]) -> Ticket:
         """Has works answered; the outcome goes to `done`. Any thread."""
@@ -204,7 +211,7 @@ class Worker:
                 engine.cancel(job)
 
     def _step(self, engine: Engine) -> None:
-        start = time.perf_counter()
+        start = self._step_began = time.perf_counter()
         try:
             finished = engine.step()
             if not finished and not engine.pending:
@@ -216,6 +223,8 @@ class Worker:
             for ticket in dict.fromkeys(self._owners.values()):
                 self._fail(engine, ticket, 0, _as_fault(fault))
             return
+        finally:
+            self._step_began = None
         self._busy_seconds += time.perf_counter() - start
         for job, outcome in finished:
             owner = self._owners.get(job)

@@ -276,3 +276,26 @@ def test_a_pass_that_fails_in_flight_fails_its_ticket_and_no_other(ahead):
     assert "OSError" in failed.error.message
     assert isinstance(good.get(timeout=10), Answered)
     assert ahead.worker.ready
+
+
+def test_how_long_a_step_takes_shows_while_it_runs_and_not_between(ask, worker, stub):
+    assert worker.step_seconds == 0
+    stub.gate.clear()
+    _, outcomes = ask("a")
+    deadline = time.monotonic() + 10
+    while worker.step_seconds < 0.05:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    stub.gate.set()
+    outcomes.get(timeout=10)
+    while worker.step_seconds:
+        assert time.monotonic() < deadline
+
+
+def test_a_step_that_failed_runs_no_more(ask, worker, stub):
+    stub.step_error = ValueError("broken")
+    _, outcomes = ask("a")
+    assert isinstance(outcomes.get(timeout=10), Failed)
+    deadline = time.monotonic() + 10
+    while worker.step_seconds:
+        assert time.monotonic() < deadline

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from spinf_serve.evals.sheets import Cell, Column
-from spinf_serve.packs.decision import Verdict
+from spinf_serve.packs.decision import DecisionCall
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.evaluate import Evaluation
 from spinf_serve.packs.files import shown
 from spinf_serve.packs.pack import Constants, Pack
+from spinf_serve.packs.reason import reason
 
 FORMAT = 1
 
@@ -35,13 +36,16 @@ def columns_of(pack: Pack, prefix: str) -> tuple[Column, ...]:
 
 
 def cells_of(pack: Pack, constants: Constants, found: Evaluation) -> list[Cell]:
-    """The cells of a row that was answered, in the order of `columns_of`. Scores are unrounded."""
+    """The cells of a row that was answered, in the order of `columns_of`. Scores are unrounded.
+
+    `found` was made with nothing said about the decision, as everywhere in evals.
+    """
     verdict = found.verdict
     flagged = " ".join(id for id, one in found.categories.items() if one.flagged)
     texts: list[Cell] = [
         "unsafe" if verdict.unsafe else "safe",
         verdict.band,
-        reason(pack, constants, found),
+        reason(pack, constants, DecisionCall(), found),
         flagged,
         None,
     ]
@@ -54,52 +58,6 @@ def refused_cells(pack: Pack, code: str, message: str) -> list[Cell]:
     """The cells of a row that got no answer."""
     names = [column.name for column in columns_of(pack, "")]
     return [f"{code}: {message}" if name == ERROR else None for name in names]
-
-
-def reason(pack: Pack, constants: Constants, found: Evaluation) -> str:
-    """Why the verdict is what it is, in a line."""
-    verdict = found.verdict
-    parts = []
-    if verdict.critical:
-        parts.append(f"critical: {', '.join(verdict.critical)}")
-    if verdict.by is None:
-        parts.append(_reason_of_mode(pack, constants, found, verdict))
-    if verdict.warning is not None:
-        parts.append(verdict.warning)
-    return "; ".join(parts)
-
-
-def _reason_of_mode(pack: Pack, constants: Constants, found: Evaluation, verdict: Verdict) -> str:
-    if verdict.mode != "per_category":
-        name = "the layer" if verdict.category is None else verdict.category
-        score, threshold = verdict.score or 0.0, verdict.threshold or 0.0
-        return f"{name} {_number(score)} {_side(score, threshold)}"
-    limits = {
-        id: limit
-        for id, category in pack.categories.items()
-        if category.decides and (limit := constants.categories[id].threshold) is not None
-    }
-    scores = {id: found.categories[id].score for id in limits}
-    if verdict.categories:
-        return ", ".join(
-            f"{id} {_number(scores[id])} {_side(scores[id], limits[id])}"
-            for id in verdict.categories
-        )
-    nearest = max(limits, key=lambda id: scores[id] - limits[id], default=None)
-    if nearest is None:
-        return "no category of the pack decides"
-    told = f"{nearest} {_number(scores[nearest])} {_side(scores[nearest], limits[nearest])}"
-    if scores[nearest] < limits[nearest]:
-        return told
-    return f"{told}, but not what it requires: {', '.join(pack.categories[nearest].requires)}"
-
-
-def _side(score: float, threshold: float) -> str:
-    return f"{'reaches' if score >= threshold else 'stays below'} {_number(threshold)}"
-
-
-def _number(value: float) -> str:
-    return f"{value:.4g}"
 
 
 class Kept:

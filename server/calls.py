@@ -3,8 +3,8 @@
 Knows paths of the request only as text that a wire format gave it, and no JSON.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 
 from spinf_serve.engine.api import Engine, Job
 from spinf_serve.engine.work import Counts, Limits, Result, Work
@@ -12,7 +12,7 @@ from spinf_serve.packs.answer import QuestionAnswer
 from spinf_serve.packs.decision import DecisionCall
 from spinf_serve.packs.errors import Fault, Refused, SpinfError
 from spinf_serve.packs.pack import Context, Pack
-from spinf_serve.packs.question import Question
+from spinf_serve.packs.question import NO_VALUES, Question
 from spinf_serve.server.served_packs import Fit
 
 LOW_MASS_RESIDUAL = 0.9
@@ -32,6 +32,7 @@ class Input:
         own: how many of the questions are the caller's; those of the call's packs follow, pack by
             pack.
         wrapping: text that the packs put before and after the caller's content, in `content`.
+        parameters: what fills the packs' contexts, as the caller gave it.
         part, parts: number of the chunk and of all chunks when a long content was cut; inputs of
             one path belong together and follow one another.
     """
@@ -43,8 +44,15 @@ class Input:
     question_paths: tuple[str, ...]
     own: int
     wrapping: tuple[str, str] = ("", "")
+    parameters: Mapping[str, str] = field(default_factory=lambda: NO_VALUES)
     part: int = 0
     parts: int = 1
+
+    @property
+    def inner(self) -> str:
+        """The caller's content without what the packs put around it."""
+        before, after = self.wrapping
+        return self.content[len(before) : len(self.content) - len(after)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from typing import Any
 from spinf_serve.engine.work import Limits
 from spinf_serve.packs.ask import scored_question
 from spinf_serve.packs.errors import Refused
-from spinf_serve.packs.question import Question
+from spinf_serve.packs.question import NO_VALUES, Question
 from spinf_serve.server.calls import Budget, Input, UsedPack, Warning
 from spinf_serve.server.wire.content import read_content
 from spinf_serve.server.wire.fields import Fields, wrong_type
-from spinf_serve.server.wire.pack_refs import check_own, wrapping
+from spinf_serve.server.wire.pack_refs import check_own, parameters_of, wrapping
 
 MAX_ID_CHARS = 128
 """Longest id of an input or query, and longest endpoint."""
@@ -201,6 +201,7 @@ def read_inputs(
             question_paths=asked.paths,
             own=len(own.questions),
             wrapping=around,
+            parameters=parameters_of(entry) if reading.packs else NO_VALUES,
         )
     return tuple(found.values())
 

@@ -194,7 +194,7 @@ def wrapping(entry: Fields, refs: Sequence[UsedPack], single: bool = False) -> t
     if not refs:
         return "", ""
     where = entry.at("parameters")
-    given = _parameters(entry)
+    given = parameters_of(entry)
     pairs = []
     for ref in refs:
         try:
@@ -229,7 +229,7 @@ def _parameter_hint(
     return ""
 
 
-def _parameters(entry: Fields) -> dict[str, str]:
+def parameters_of(entry: Fields) -> dict[str, str]:
     """The input's parameters as text; others than texts as Python prints them, as clients do."""
     given = entry.mapping("parameters") or {}
     texts: dict[str, str] = {}

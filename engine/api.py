@@ -229,7 +229,7 @@ class Engine:
         if new:
             prompts = self._compiler.join(EMPTY_CUT, questions)
             by_key = dict(zip(questions.keys, prompts, strict=True))
-            read = floor_read(new, [by_key[key] for key in new], self._tokenizer.bos_id)
+            read = floor_read(new, [by_key[key] for key in new], questions.lead)
             self._floor_reads[read.tree.key] = read
             self._pending_floors |= dict.fromkeys(new, read)
             job.waits_for.append(read)

@@ -8,16 +8,35 @@ from spinf_serve.packs.question import Question
 
 
 @dataclass(frozen=True, slots=True)
+class Frame:
+    """Control tokens of a chat around a content and its questions, as ids: no text can spell them.
+
+    A framed prompt reads: bos, `before`, content, filled template, `behind`, option, `close`.
+
+    Attributes:
+        before: opens the turn that holds content and question; part of what all questions share.
+        behind: ends that turn and opens the one whose first words the options are.
+        close: ends that turn, so that no option stands for a longer one that begins with it.
+    """
+
+    before: tuple[int, ...]
+    behind: tuple[int, ...]
+    close: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Work:
     """One content and the questions about it.
 
     Attributes:
         content: the text the questions are about; always read literally. May be empty.
         questions: at least one. Works that share one questions tuple share its compilation.
+        frame: the chat that they are put into; None puts them before the model as they are.
     """
 
     content: str
     questions: tuple[Question, ...]
+    frame: Frame | None = None
 
 
 @dataclass(frozen=True, slots=True)

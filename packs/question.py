@@ -36,6 +36,8 @@ class Question:
         group: the caller's label; echoed, moves no score.
         any_length: whether its filled templates are exempt from the limit on their tokens: those of
             a pack, which its author answers for.
+        any_option_length: whether its options are exempt from the limit on theirs: labels that are
+            read as whole texts.
     """
 
     id: str
@@ -45,3 +47,4 @@ class Question:
     empty_floor: bool = True
     group: str | None = None
     any_length: bool = False
+    any_option_length: bool = False

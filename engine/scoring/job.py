@@ -66,13 +66,13 @@ def compile_job(
     """
     if not work.questions:
         raise Refused("empty_queries", "a content without questions; give at least one", None)
-    questions = compiler.question_set(work.questions)
+    questions = compiler.question_set(work.questions, work.frame)
     content = _cut_within(tokenizer, work.content, limits)
-    bos = () if tokenizer.bos_id is None else (tokenizer.bos_id,)
-    if not bos:
+    before = questions.lead
+    if not before:
         _check_empty_prompts(work, questions)
-    trunk = bos + content.trunk if content.trunk else ()
-    lead = () if trunk else bos
+    trunk = before + content.trunk if content.trunk else ()
+    lead = () if trunk else before
     chain = lead + content.stem
     merged = content.merged
     if questions.all_paths and questions.joins_cleanly(tokenizer, content):
@@ -99,9 +99,10 @@ def compile_job(
     return Job(work, questions, forest, tree, counts, merged)
 
 
-def floor_read(keys: list[PromptKey], prompts: list[PromptTokens], bos_id: int | None) -> FloorRead:
-    """The read of prompts on empty content: bos, if the model has one, then the prompt."""
-    lead = () if bos_id is None else (bos_id,)
+def floor_read(
+    keys: list[PromptKey], prompts: list[PromptTokens], lead: tuple[int, ...]
+) -> FloorRead:
+    """The read of prompts on empty content: what stands before every content, then the prompt."""
     forest = build_forest(prompts, [lead] * len(prompts))
     tree = new_tree(next(_keys), _ints(()), _ints(()), forest.trie, forest.reads)
     return FloorRead(tree=tree, forest=forest, keys=keys)

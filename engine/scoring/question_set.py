@@ -13,14 +13,19 @@ import numpy as np
 from spinf_serve.engine.scoring.compile import Forest, build_forest
 from spinf_serve.engine.scoring.read import FloatArray, scores_of
 from spinf_serve.engine.text.cut import Cut
+from spinf_serve.engine.text.framed import compile_framed, join_framed
 from spinf_serve.engine.text.joins import PromptTokens, compile_prompts, join, joins_cleanly
 from spinf_serve.engine.text.tokenizer import Tokenizer
-from spinf_serve.engine.work import Limits
+from spinf_serve.engine.work import Frame, Limits
 from spinf_serve.packs.errors import Refused
 from spinf_serve.packs.question import Question
 
-PromptKey = tuple[str, tuple[str, ...], bool]
-"""What a floor depends on: filled text, options in order, case flag."""
+PromptKey = tuple[str, tuple[str, ...], bool, bool, Frame | None]
+"""What a floor depends on: filled text, options in order, case flag, frame. The fourth, whether the
+options may have any length, decides whether there is one."""
+
+# Longer than any text that a request can hold.
+_ANY_LENGTH = 1 << 40
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -65,6 +70,8 @@ class QuestionSet:
 
     Attributes:
         questions: what was compiled.
+        frame: the chat that they are put into, if any.
+        lead: token ids before every content: the model's bos, then the frame's beginning.
         prompts: [Q] tokens of each prompt, apart from any content.
         keys: [Q] what each prompt's floor depends on.
         wants_floor: [Q] whether its question asks for a floor.
@@ -74,6 +81,8 @@ class QuestionSet:
     """
 
     questions: tuple[Question, ...]
+    frame: Frame | None
+    lead: tuple[int, ...]
     prompts: list[PromptTokens]
     keys: list[PromptKey]
     wants_floor: list[bool]
@@ -147,15 +156,17 @@ class Compiler:
     def __init__(self, tokenizer: Tokenizer, limits: Limits) -> None:
         self._tokenizer = tokenizer
         self._limits = limits
-        self._sets: LruCache[tuple[Question, ...], QuestionSet] = LruCache(64)
+        self._sets: LruCache[tuple[tuple[Question, ...], Frame | None], QuestionSet] = LruCache(64)
         self._prompts: LruCache[PromptKey, PromptTokens] = LruCache(100_000)
 
-    def question_set(self, questions: tuple[Question, ...]) -> QuestionSet:
+    def question_set(
+        self, questions: tuple[Question, ...], frame: Frame | None = None
+    ) -> QuestionSet:
         """The compiled questions. Raises `Refused` with a param relative to the work."""
-        known = self._sets.get(questions)
+        known = self._sets.get((questions, frame))
         if known is None:
-            known = self._compile(questions)
-            self._sets.put(questions, known)
+            known = self._compile(questions, frame)
+            self._sets.put((questions, frame), known)
         return known
 
     def join(self, content: Cut, questions: QuestionSet) -> list[PromptTokens]:
@@ -163,18 +174,25 @@ class Compiler:
         joined: list[PromptTokens] = []
         for question in questions.questions:
             compiled = questions.prompts[len(joined) : len(joined) + len(question.prompts)]
+            texts = [prompt.text for prompt in question.prompts]
+            if questions.frame is not None:
+                joined += join_framed(self._tokenizer, content, texts, compiled, questions.frame)
+                continue
             joined += join(
                 self._tokenizer,
                 content,
-                [prompt.text for prompt in question.prompts],
+                texts,
                 compiled,
                 question.options,
                 question.case_insensitive,
-                self._limits.max_option_tokens,
+                self._option_tokens(question.any_option_length),
             )
         return joined
 
-    def _compile(self, questions: tuple[Question, ...]) -> QuestionSet:
+    def _option_tokens(self, any_length: bool) -> int:
+        return _ANY_LENGTH if any_length else self._limits.max_option_tokens
+
+    def _compile(self, questions: tuple[Question, ...], frame: Frame | None) -> QuestionSet:
         count = sum(len(q.prompts) for q in questions)
         if count > self._limits.max_prompts_per_input:
             raise Refused(
@@ -184,18 +202,21 @@ class Compiler:
                 "questions",
             )
         keys = [
-            (prompt.text, question.options, question.case_insensitive)
+            (prompt.text, *_options_key(question, frame))
             for question in questions
             for prompt in question.prompts
         ]
-        known = self._prompts_of(keys, questions)
+        known = self._prompts_of(keys, questions, frame)
         prompts = [known[key] for key in keys]
         at = iter(prompts)
         for number, question in enumerate(questions):
             for index, prompt in enumerate(islice(at, len(question.prompts))):
                 self._check_length(prompt, question, number, index)
+        bos = () if self._tokenizer.bos_id is None else (self._tokenizer.bos_id,)
         return QuestionSet(
             questions=questions,
+            frame=frame,
+            lead=bos if frame is None else bos + frame.before,
             prompts=prompts,
             keys=keys,
             wants_floor=[q.empty_floor for q in questions for _ in q.prompts],
@@ -203,32 +224,35 @@ class Compiler:
         )
 
     def _prompts_of(
-        self, keys: list[PromptKey], questions: tuple[Question, ...]
+        self, keys: list[PromptKey], questions: tuple[Question, ...], frame: Frame | None
     ) -> dict[PromptKey, PromptTokens]:
         """Compiled prompts by key; those with the same options are compiled in one call."""
         known: dict[PromptKey, PromptTokens] = {}
-        missing: dict[tuple[tuple[str, ...], bool], list[str]] = {}
+        missing: dict[_OptionsKey, list[str]] = {}
         for key in dict.fromkeys(keys):
             found = self._prompts.get(key)
             if found is None:
                 missing.setdefault(key[1:], []).append(key[0])
             else:
                 known[key] = found
-        for (options, case), texts in missing.items():
+        for shared, texts in missing.items():
+            options, case, any_length, _ = shared
+            most = self._option_tokens(any_length)
             try:
-                made = compile_prompts(
-                    self._tokenizer, texts, options, case, self._limits.max_option_tokens
-                )
+                if frame is None:
+                    made = compile_prompts(self._tokenizer, texts, options, case, most)
+                else:
+                    made = compile_framed(self._tokenizer, texts, options, frame, most)
             except Refused as refused:
                 same = {
                     f"questions.{number}": question
                     for number, question in enumerate(questions)
-                    if (question.options, question.case_insensitive) == (options, case)
+                    if _options_key(question, frame) == shared
                 }
                 raise self._placed(refused, same) from None
             for text, prompt in zip(texts, made, strict=True):
-                known[text, options, case] = prompt
-                self._prompts.put((text, options, case), prompt)
+                known[text, *shared] = prompt
+                self._prompts.put((text, *shared), prompt)
         return known
 
     def _placed(self, refused: Refused, questions: dict[str, Question]) -> Refused:
@@ -258,6 +282,14 @@ class Compiler:
                 f"{self._limits.max_query_tokens} (max_query_tokens)",
                 f"questions.{number}.{_prompt_field(question, index)}",
             )
+
+
+_OptionsKey = tuple[tuple[str, ...], bool, bool, Frame | None]
+
+
+def _options_key(question: Question, frame: Frame | None) -> _OptionsKey:
+    """What the tokens of a question's options depend on besides what stands before them."""
+    return (question.options, question.case_insensitive, question.any_option_length, frame)
 
 
 def _texts(question: Question) -> Iterator[tuple[str, str]]:

@@ -33,7 +33,7 @@ ARROWS: Mapping[str, tuple[str, ...]] = {
     "engine.fingerprint": ("engine.steady",),
     "engine.steady": (),
     "engine.work": _VOCABULARY,
-    "engine.text": _VOCABULARY,
+    "engine.text": ("engine.work", *_VOCABULARY),
     "engine.tree": _VOCABULARY,
     "engine.kernels": ("engine.tree", *_VOCABULARY),
     "engine.models": (

@@ -37,11 +37,18 @@ class ServerConfig:
         port: port to listen on; 0 lets the system choose.
         token: bearer token that calls must carry; None leaves the server open.
         trusted_token: bearer token with the rights of a trusted caller.
+        keys: named keys of callers, a line each as `spinf_serve.server.keys` reads them.
+        keys_file: file of such lines; None for none.
         queue: requests that may wait for a pass; one more is answered 429.
         max_body_bytes: largest request body.
         body_idle_seconds: how long a request's body may pause while it arrives.
         keepalive_seconds: how long an idle connection stays open.
         shutdown_seconds: how long requests in work may take once the server is to end.
+        drain_seconds: how long it goes on answering 503 once it is to end, before it does.
+        stuck_seconds: how long a pass may take before the engine counts as stuck.
+        open_metrics: whether the metrics need no token.
+        cors_origin: origins whose pages may call.
+        log_format: lines for people or for programs.
         debug: whether every caller sees the extra counters that a trusted one sees.
         packs: further sources of packs, folders or `github:owner/repo[@ref][#folder]`.
         official_packs: whether the packs that come with this package are served.
@@ -49,6 +56,11 @@ class ServerConfig:
         packs_refresh: whether sources elsewhere are asked again which commit a tag is.
         packs_cache: folder for fetched and parsed packs; None takes the user's cache folder.
         github_token: of someone who may read private sources.
+        batch_dir: folder for batch files; None keeps none and has their routes refuse.
+        batch_rows: rows of batch files that may be in work at once.
+        batch_days: how long files are kept, and batches after their end.
+        max_batch_file_bytes: largest file that may be uploaded.
+        max_batch_dir_bytes: bytes of all files together, above which uploads are refused.
     """
 
     engine: EngineConfig = field(default_factory=EngineConfig)
@@ -57,11 +69,18 @@ class ServerConfig:
     port: int = 8000
     token: str | None = field(default=None, repr=False)
     trusted_token: str | None = field(default=None, repr=False)
+    keys: tuple[str, ...] = field(default=(), repr=False)
+    keys_file: str | None = None
     queue: int = 64
     max_body_bytes: int = 2 * 1024 * 1024
     body_idle_seconds: int = 30
     keepalive_seconds: int = 75
     shutdown_seconds: int = 30
+    drain_seconds: int = 0
+    stuck_seconds: int = 300
+    open_metrics: bool = False
+    cors_origin: tuple[str, ...] = ()
+    log_format: str = "text"
     debug: bool = False
     packs: tuple[str, ...] = ()
     official_packs: bool = True
@@ -69,6 +88,11 @@ class ServerConfig:
     packs_refresh: bool = False
     packs_cache: str | None = None
     github_token: str | None = field(default=None, repr=False)
+    batch_dir: str | None = None
+    batch_rows: int = 32
+    batch_days: int = 30
+    max_batch_file_bytes: int = 200 * 1024 * 1024
+    max_batch_dir_bytes: int = 20 * 1024 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +158,14 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("threads", "engine", Count(1), "threads of the forward pass; not set: torch's choice"),
     Setting("offline", "engine", Switch(), "never ask the hub; use what its cache holds"),
     Setting(
+        "prompt_style",
+        "engine",
+        Choice(("auto", "cloze", "chat")),
+        "how /v1/systemone and /v1/decisions word their questions: a text that ends where the label "
+        "goes, or a turn of a chat for models that were taught to follow instructions; auto: the "
+        "model's own, cloze for one without a name of ours",
+    ),
+    Setting(
         "floor_cache_size",
         "engine",
         Count(0),
@@ -153,6 +185,20 @@ SETTINGS: tuple[Setting, ...] = (
         Token(),
         "bearer token of trusted callers, who may lower limits and see more counters; not set: "
         "holders of `token` are trusted",
+    ),
+    Setting(
+        "keys",
+        "server",
+        Texts("KEY", secret=True),
+        "named keys that calls may carry beside `token`: `NAME: KEY` or `NAME trusted: KEY`, where "
+        "KEY may be `sha256:` and its digest; may be given again",
+    ),
+    Setting(
+        "keys_file",
+        "server",
+        Text("FILE"),
+        "file of such keys, one a line; looked at every second, so keys come and go without a "
+        "restart",
     ),
     Setting(
         "queue",
@@ -179,6 +225,33 @@ SETTINGS: tuple[Setting, ...] = (
         "server",
         Count(1),
         "how long requests in work may take after SIGTERM or Ctrl-C; then they are answered 503",
+    ),
+    Setting(
+        "drain_seconds",
+        "server",
+        Count(0),
+        "how long after SIGTERM or Ctrl-C new requests are answered 503 at the least, before the "
+        "address is given up; set it to what a load balancer needs to see /readyz",
+    ),
+    Setting(
+        "stuck_seconds",
+        "server",
+        Count(1),
+        "how long one pass may take before /livez and /readyz say that the engine is stuck",
+    ),
+    Setting("open_metrics", "server", Switch(), "answer /metrics without a token"),
+    Setting(
+        "cors_origin",
+        "server",
+        Texts("ORIGIN"),
+        "pages of this origin, such as https://example.org, may call from a browser; may be given "
+        "again; not set: none may",
+    ),
+    Setting(
+        "log_format",
+        "server",
+        Choice(("text", "json")),
+        "log lines for people, or one JSON object a line; neither holds contents or tokens",
     ),
     Setting("debug", "server", Switch(), "show the counters of trusted callers to everybody"),
     Setting(
@@ -213,6 +286,32 @@ SETTINGS: tuple[Setting, ...] = (
         Token(),
         "token of someone who may read private sources of packs",
         variable="GITHUB_TOKEN",
+    ),
+    Setting(
+        "batch_dir",
+        "server",
+        Text("FOLDER"),
+        "where files of /v1/files and the state of /v1/batches are kept, for one server at a time; "
+        "not set: those routes refuse",
+    ),
+    Setting(
+        "batch_rows",
+        "server",
+        Count(1),
+        "rows of batch files in work at once, behind everything that somebody waits for",
+    ),
+    Setting(
+        "batch_days",
+        "server",
+        Count(1, 3650),
+        "how long files are kept, and batches after their end; then they are deleted",
+    ),
+    Setting("max_batch_file_bytes", "server", Count(1024), "largest file that may be uploaded"),
+    Setting(
+        "max_batch_dir_bytes",
+        "server",
+        Count(1024),
+        "bytes of all kept files together; above it uploads are refused",
     ),
     Setting("max_content_tokens", "limits", Count(1), "tokens of one content"),
     Setting("max_query_tokens", "limits", Count(1), "tokens of one filled template"),

@@ -36,7 +36,7 @@ class Texts:
     """A setting that is several texts: a flag that may be given again, a list in the file."""
 
     placeholder: str = "TEXT"
-    secret: Literal[False] = False
+    secret: bool = False
 
     @property
     def accepted(self) -> str:

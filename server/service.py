@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from spinf_serve.engine.api import Engine, Job
-from spinf_serve.packs.errors import SpinfError
+from spinf_serve.packs.errors import Busy, SpinfError
 from spinf_serve.server.admission import Admission
 from spinf_serve.server.auth import Caller
 from spinf_serve.server.calls import compile_call, located, usage_of, warnings_of
@@ -22,6 +22,7 @@ from spinf_serve.server.served_packs import ServedPacks
 from spinf_serve.server.wire.json_text import Document, decode
 from spinf_serve.server.worker import Answered, Failed, Outcome, Worker
 
+DRAINING_RETRY_SECONDS = 10
 _HOST_THREADS = 2
 # Decoding a body of this size takes a fraction of a millisecond, less than handing it over.
 _SMALL_BODY_BYTES = 16 * 1024
@@ -79,6 +80,7 @@ class Service:
         packs: the packs.
         admission: the slots.
         observers: told of every request that ends.
+        draining: whether new requests are turned away: the server is to end, or was told to.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class Service:
         self.packs = packs
         self.admission = Admission(config.queue)
         self.observers = observers
+        self.draining = False
         self._host = ThreadPoolExecutor(_HOST_THREADS, thread_name_prefix="host")
 
     def stop(self) -> None:
@@ -127,6 +130,13 @@ class Service:
             tell(self.observers, ended)
 
     async def _answer(self, arrival: Arrival, wire: Wire, progress: _Progress) -> bytes:
+        if self.draining:
+            raise Busy(
+                "model_unavailable",
+                "the server is draining and takes no new requests: ask another one, or ask again "
+                f"in {DRAINING_RETRY_SECONDS} seconds",
+                DRAINING_RETRY_SECONDS,
+            )
         if len(arrival.body) <= _SMALL_BODY_BYTES:
             document = decode(arrival.body)
         else:

@@ -1,4 +1,4 @@
-"""Request ids: `scr_` and a ULID, so that ids sort by the time they were made."""
+"""Ids that sort by the time they were made: a word, and a ULID."""
 
 import secrets
 import time
@@ -8,6 +8,11 @@ _LETTERS = 26
 
 
 def new_request_id() -> str:
-    """`scr_` and 26 letters of Crockford base 32: 48 bits of milliseconds, 80 random bits."""
+    """An id of an answer: `scr_` and a ULID."""
+    return new_id("scr_")
+
+
+def new_id(prefix: str) -> str:
+    """A prefix and 26 letters of Crockford base 32: 48 bits of milliseconds, 80 random bits."""
     value = (time.time_ns() // 1_000_000) << 80 | secrets.randbits(80)
-    return "scr_" + "".join(_CROCKFORD[value >> 5 * n & 31] for n in reversed(range(_LETTERS)))
+    return prefix + "".join(_CROCKFORD[value >> 5 * n & 31] for n in reversed(range(_LETTERS)))

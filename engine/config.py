@@ -28,6 +28,7 @@ class EngineConfig:
             then the model's on a card, else the device's.
         threads: torch intra-op threads; None leaves torch's own choice.
         offline: never ask the hub, use what is in the cache.
+        prompt_style: how closed questions are worded; `auto` is the model's own way.
         floor_cache_size: floors kept in memory, least recently used ones leave first.
         open_limits: names of the limits that nobody set, so that the model may. Not compared, as
             it says where values came from.
@@ -40,6 +41,7 @@ class EngineConfig:
     token_budget: int | None = None
     threads: int | None = None
     offline: bool = False
+    prompt_style: Literal["auto", "cloze", "chat"] = "auto"
     floor_cache_size: int = 200_000
     open_limits: frozenset[str] = field(default=frozenset(), compare=False)
 

@@ -27,7 +27,7 @@ from spinf_serve.engine.forward import ModelForward
 from spinf_serve.engine.kernels.cpu import CpuOps
 from spinf_serve.engine.kernels.ops import WeightScheme
 from spinf_serve.engine.loading.locate import obtainable
-from spinf_serve.engine.loading.open import OpenedModel, open_checkpoint
+from spinf_serve.engine.loading.open import OpenedModel, in_style, open_checkpoint
 from spinf_serve.engine.loading.progress import ReportingCheckpoint
 from spinf_serve.engine.loading.sizes import model_sizes
 from spinf_serve.engine.loading.staged import StagedCheckpoint
@@ -72,7 +72,7 @@ def opened_engine(
         name, why = default_model(card, partial(obtainable, offline=config.offline))
         tell(why)
     tell(f"opening model {name}")
-    opened = open_checkpoint(name, offline=config.offline, say=tell)
+    opened = in_style(open_checkpoint(name, offline=config.offline, say=tell), config.prompt_style)
     limits = _limits(limits, config, opened)
     config = replace(
         config,

@@ -4,7 +4,7 @@ Wraps the `tokenizers` library. Does not know where vocabulary and merges came f
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -22,6 +22,9 @@ class BpeTokenizer:
     """Implements `spinf_serve.engine.text.tokenizer.Tokenizer`.
 
     The vocabulary given to the library holds no control token, so no text can become one.
+
+    Attributes:
+        controls: text -> id of the control tokens, for who puts them in by id.
     """
 
     def __init__(
@@ -31,6 +34,7 @@ class BpeTokenizer:
         *,
         bos_id: int | None,
         control_ids: frozenset[int],
+        controls: Mapping[str, int],
         borders: frozenset[str],
         marks_spaces: bool,
         keeps_bytes: bool,
@@ -41,6 +45,7 @@ class BpeTokenizer:
         pieces: the bytes of every token id; empty for control tokens.
         bos_id: see the protocol.
         control_ids: see the protocol.
+        controls: text -> id of those of them that have a text.
         borders: characters that `breaks_before` claims; see `spinf_serve.engine.loading.borders`.
         marks_spaces: the vocabulary writes a space as `SPACE_MARK`, so the two are one character.
         keeps_bytes: the pieces of a text's tokens, one after the other, are the text's bytes.
@@ -49,6 +54,7 @@ class BpeTokenizer:
         self.vocab_size = len(pieces)
         self.bos_id = bos_id
         self.control_ids = control_ids
+        self.controls = controls
         self._inner = inner
         self._pieces = tuple(pieces)
         self._lengths = np.fromiter((len(piece) for piece in pieces), np.int64, len(pieces))

@@ -108,11 +108,13 @@ def _byte_level(file: GgufFile) -> BpeTokenizer:
         else b""
         for number, text in enumerate(texts)
     ]
+    controls = frozenset(range(len(texts))) - set(known.values()) - set(added.values())
     return BpeTokenizer(
         inner,
         pieces,
         bos_id=_bos_id(file, always=pre == "llama-bpe"),
-        control_ids=frozenset(range(len(texts))) - set(known.values()) - set(added.values()),
+        control_ids=controls,
+        controls={texts[number]: number for number in sorted(controls)},
         borders=borders_of_pattern(pattern, added),
         marks_spaces=False,
         keeps_bytes=True,
@@ -145,11 +147,13 @@ def _sentence_pieces(file: GgufFile) -> BpeTokenizer:
         pieces[number] = text.encode()
     for text, number in bytes_.items():
         pieces[number] = fallback_byte(text)
+    controls = frozenset(range(len(texts))) - set(everything.values())
     return BpeTokenizer(
         inner,
         pieces,
         bos_id=_bos_id(file, always=True),
-        control_ids=frozenset(range(len(texts))) - set(everything.values()),
+        control_ids=controls,
+        controls={texts[number]: number for number in sorted(controls)},
         borders=borders_of_pieces([*known, *added]),
         marks_spaces=True,
         keeps_bytes=True,

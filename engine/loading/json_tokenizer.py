@@ -62,6 +62,7 @@ def tokenizer_from_folder(folder: Path) -> BpeTokenizer:
         pieces,
         bos_id=_bos_id(folder, parts),
         control_ids=frozenset(range(len(pieces))) - set(plain.values()),
+        controls={text: parts.ids[text] for text in sorted(parts.control & parts.ids.keys())},
         borders=parts.borders(plain),
         marks_spaces=parts.normalizer == _MARKS_SPACES,
         keeps_bytes=parts.keeps_bytes(),

@@ -13,7 +13,7 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Final, Literal, TypeVar
 
-from spinf_serve.engine.models.served import ServedModel
+from spinf_serve.engine.models.served import PromptStyle, ServedModel
 from spinf_serve.engine.work import Limits
 from spinf_serve.packs.errors import Unusable
 
@@ -22,6 +22,7 @@ _Kind = TypeVar("_Kind")
 _CAPABILITIES: Final = ("score", "extract", "generate")
 _MEDIA: Final = ("image", "audio", "video")
 _FAMILIES: Final = ("llama", "gemma3", "gemma4")
+_PROMPT_STYLES: Final[tuple[PromptStyle, ...]] = ("cloze", "chat")
 _LIMITS: Final = tuple(field.name for field in fields(Limits))
 _MAX_TOKENS: Final = "max_tokens"
 _TOKEN_BUDGET: Final = "token_budget"
@@ -60,7 +61,6 @@ class Manifest:
         served: what the server tells about it.
         source: where its weights come from.
         license: SPDX name, or the name of its terms.
-        prompt_style: how a content is put before the model; `plain` is the text itself.
         limits: fields of `Limits` that this model sets.
         max_tokens: longest content with its longest prompt and option, in tokens; None leaves what
             the checkpoint says.
@@ -70,7 +70,6 @@ class Manifest:
     served: ServedModel
     source: Source
     license: str
-    prompt_style: Literal["plain"]
     limits: Mapping[str, int]
     max_tokens: int | None = None
     token_budget: int | None = None
@@ -134,10 +133,10 @@ def parse_manifest(text: str, where: str) -> Manifest:
             revision=source.revision,
             lint_residual=_share(lint, "residual"),
             lint_floor=_share(lint, "floor"),
+            prompt_style=table.one_of("prompt_style", _PROMPT_STYLES),
         ),
         source=source,
         license=table.text("license"),
-        prompt_style=table.one_of("prompt_style", ("plain",)),
         limits=MappingProxyType({name: limits[name] for name in _LIMITS if name in limits}),
         max_tokens=limits.get(_MAX_TOKENS),
         token_budget=limits.get(_TOKEN_BUDGET),

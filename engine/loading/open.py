@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
+from spinf_serve.engine.loading.bpe_tokenizer import BpeTokenizer
 from spinf_serve.engine.loading.checkpoint import FileCheckpoint
 from spinf_serve.engine.loading.config_json import CONFIG, spec_from_config
 from spinf_serve.engine.loading.digest import file_digest, folder_digest
@@ -33,6 +34,7 @@ from spinf_serve.engine.quantization.formats import (
     stored_format,
     without_quantization,
 )
+from spinf_serve.engine.text.chat_frames import KNOWN_MARKS, chat_frame
 from spinf_serve.engine.text.tokenizer import Tokenizer
 from spinf_serve.packs.errors import Unusable
 
@@ -59,7 +61,7 @@ class OpenedModel:
     served: ServedModel
     spec: ModelSpec
     checkpoint: FileCheckpoint | QuantizedCheckpoint
-    tokenizer: Tokenizer
+    tokenizer: BpeTokenizer
     digest: Callable[[], str]
     limits: Mapping[str, int]
     token_budget: int | None
@@ -128,6 +130,25 @@ def _of_folder(located: Located, say: Callable[[str], None] | None) -> OpenedMod
         limits={} if located.manifest is None else located.manifest.limits,
         token_budget=None if located.manifest is None else located.manifest.token_budget,
     )
+
+
+def in_style(opened: OpenedModel, style: Literal["auto", "cloze", "chat"]) -> OpenedModel:
+    """The model with closed questions worded in a style; `auto` is its own.
+
+    Raises `Unusable` for chats where the model has none of the known marks.
+    """
+    wanted = opened.served.prompt_style if style == "auto" else style
+    if wanted == "cloze":
+        served = replace(opened.served, prompt_style=wanted, frame=None)
+    else:
+        frame = chat_frame(opened.tokenizer, opened.tokenizer.controls)
+        if frame is None:
+            raise Unusable(
+                f"{opened.served.id} has no control tokens of a known form of chat "
+                f"({', '.join(KNOWN_MARKS)}): start it with --prompt-style cloze"
+            )
+        served = replace(opened.served, prompt_style=wanted, frame=frame)
+    return replace(opened, served=served)
 
 
 def _within(spec: ModelSpec, located: Located) -> ModelSpec:

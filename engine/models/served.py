@@ -1,6 +1,13 @@
 """How a served model presents itself: names, kinds of input, and whether it is a stand-in."""
 
 from dataclasses import dataclass
+from typing import Literal
+
+from spinf_serve.engine.work import Frame
+
+PromptStyle = Literal["cloze", "chat"]
+"""How closed questions are worded for a model: a text that ends where the label goes, or a turn of a
+chat that lists the options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +29,8 @@ class ServedModel:
             told them another name; nothing was fitted on it under these.
         lint_residual, lint_floor: above which mass outside the options, and above which skew of a
             floor, lint finds fault with a question on this model; None takes its general limits.
+        prompt_style: how closed questions are worded; a template of the caller's is put as it is.
+        frame: the chat around those of the style `chat`; None with `cloze`.
     """
 
     id: str
@@ -39,6 +48,8 @@ class ServedModel:
     lint_residual: float | None = None
     lint_floor: float | None = None
     borrowed: tuple[str, ...] = ()
+    prompt_style: PromptStyle = "cloze"
+    frame: Frame | None = None
 
     @property
     def own_names(self) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ ARROWS: Mapping[str, tuple[str, ...]] = {
         "engine.kernels",
         "engine.quantization",
         "engine.tree",
+        "engine.work",
         *_VOCABULARY,
     ),
     "engine.quantization": _VOCABULARY,

@@ -20,7 +20,7 @@ family = "llama"
 license = "Apache-2.0"
 capabilities = ["score"]
 media = []
-prompt_style = "plain"
+prompt_style = "cloze"
 stand_in = false
 note = "for tests"
 
@@ -119,7 +119,7 @@ def test_the_longest_sequence_and_the_rows_of_a_pass_may_be_set():
         ("media = []", 'media = ["smell"]', "media may list image, audio, video, found 'smell'"),
         ("media = []", "media = [1]", "media should be a list of texts"),
         ('["own", "model"]', '["own", "own"]', "aliases lists something twice"),
-        ('"plain"', '"chat"', "prompt_style should be one of plain, found 'chat'"),
+        ('"cloze"', '"plain"', "prompt_style should be one of cloze, chat, found 'plain'"),
         ("stand_in = false", "stand_in = 0", "stand_in should be true or false, found 0"),
         ('kind = "embedded"', 'kind = "ftp"', r"source\.kind should be one of embedded, hub"),
         ("ab" * 32, "ab", r"source\.sha256 should be 64 hex digits, found 'ab'"),

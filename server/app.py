@@ -23,7 +23,7 @@ from spinf_serve.packs.errors import Unusable
 from spinf_serve.server.auth import Guard
 from spinf_serve.server.border import Border
 from spinf_serve.server.config import ServerConfig
-from spinf_serve.server.routes import chat, health, models, score
+from spinf_serve.server.routes import chat, health, models, openapi, score
 from spinf_serve.server.routes import packs as pack_routes
 from spinf_serve.server.served_packs import ServedPacks
 from spinf_serve.server.service import Service
@@ -57,7 +57,7 @@ def create_app(
         stopped.set()
         await asyncio.to_thread(service.stop)
 
-    # Pages about the API would need the token like everything else; docs/ has them.
+    # The document is ours, of server/openapi/, and pages about it would need the token too.
     app = FastAPI(
         lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
     )
@@ -67,7 +67,7 @@ def create_app(
         guard=Guard(config.token, config.trusted_token, config.debug),
         max_body_bytes=config.max_body_bytes,
     )
-    for module in (score, chat, models, pack_routes, health):
+    for module in (score, chat, models, pack_routes, openapi, health):
         app.include_router(module.router)
     return app
 

@@ -1,0 +1,1 @@
+"""The OpenAPI document of the server: what routes take and answer, as data."""

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from spinf_serve.engine.config import CPU_TOKEN_BUDGET, GPU_TOKEN_BUDGET, EngineConfig
 from spinf_serve.engine.work import Limits
 from spinf_serve.packs.errors import Unusable
-from spinf_serve.server.setting_forms import Choice, Count, Switch, Text, Texts, Token, Value
+from spinf_serve.server.setting_forms import Choice, Count, Share, Switch, Text, Texts, Token, Value
 
 Table = Literal["engine", "server", "limits"]
 
@@ -56,6 +56,11 @@ class ServerConfig:
         packs_refresh: whether sources elsewhere are asked again which commit a tag is.
         packs_cache: folder for fetched and parsed packs; None takes the user's cache folder.
         github_token: of someone who may read private sources.
+        decision_log: SQLite file of what was decided and why; None keeps none.
+        log_content: whether the log keeps texts never, of a random sample, or always.
+        log_sample: chance of each content to be drawn for the random sample, 0 to 1.
+        log_answers: whether the log keeps answers to own questions and the z of every read.
+        log_days: how long an entry of the log stays; None for ever.
         batch_dir: folder for batch files; None keeps none and has their routes refuse.
         batch_rows: rows of batch files that may be in work at once.
         batch_days: how long files are kept, and batches after their end.
@@ -88,6 +93,11 @@ class ServerConfig:
     packs_refresh: bool = False
     packs_cache: str | None = None
     github_token: str | None = field(default=None, repr=False)
+    decision_log: str | None = None
+    log_content: Literal["digest", "sample", "text"] = "digest"
+    log_sample: float = 0.01
+    log_answers: bool = False
+    log_days: int | None = None
     batch_dir: str | None = None
     batch_rows: int = 32
     batch_days: int = 30
@@ -101,7 +111,7 @@ class Setting:
 
     name: str
     table: Table
-    form: Text | Texts | Token | Count | Choice | Switch
+    form: Text | Texts | Token | Count | Share | Choice | Switch
     help: str
     positional: bool = False
     variable: str = ""
@@ -312,6 +322,40 @@ SETTINGS: tuple[Setting, ...] = (
         "server",
         Count(1024),
         "bytes of all kept files together; above it uploads are refused",
+    ),
+    Setting(
+        "decision_log",
+        "server",
+        Text("FILE"),
+        "keep what was decided on which content and why in this SQLite file, see "
+        "docs/decision-log.md; not set: nothing is kept",
+    ),
+    Setting(
+        "log_content",
+        "server",
+        Choice(("digest", "sample", "text")),
+        "what the decision log keeps of a content: its digest alone, the text of those drawn for "
+        "the random sample, or every text",
+    ),
+    Setting(
+        "log_sample",
+        "server",
+        Share(),
+        "chance of each content to be drawn for the decision log's random sample, which labelling "
+        "and drift checks read",
+    ),
+    Setting(
+        "log_answers",
+        "server",
+        Switch(),
+        "keep answers to the callers' own questions in the decision log too, and the z of every "
+        "read of a pack in place of the strongest",
+    ),
+    Setting(
+        "log_days",
+        "server",
+        Count(1),
+        "days after which an entry of the decision log is deleted; not set: never",
     ),
     Setting("max_content_tokens", "limits", Count(1), "tokens of one content"),
     Setting("max_query_tokens", "limits", Count(1), "tokens of one filled template"),

@@ -7,7 +7,7 @@ Knows no setting.
 from dataclasses import dataclass
 from typing import Literal
 
-Value = str | int | bool | tuple[str, ...]
+Value = str | int | float | bool | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +112,32 @@ class Count:
         if not isinstance(value, int) or isinstance(value, bool) or value < self.minimum:
             return None
         return value if self.maximum is None or value <= self.maximum else None
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A setting that is a part of a whole, from 0 to 1, both included."""
+
+    secret: Literal[False] = False
+    placeholder: str = "SHARE"
+
+    @property
+    def accepted(self) -> str:
+        """What the setting takes, in words."""
+        return "a number from 0 to 1"
+
+    def from_text(self, text: str) -> Value | None:
+        """The value of a flag or variable, None when it is not acceptable."""
+        try:
+            return self.from_toml(float(text))
+        except ValueError:
+            return None
+
+    def from_toml(self, value: object) -> Value | None:
+        """The value of a key in the file, None when it is not acceptable."""
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
+            return None
+        return float(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from spinf_serve.packs.answer import QuestionAnswer
 from spinf_serve.packs.question import Question
+
+PromptStyle = Literal["cloze", "chat"]
+"""How closed questions are worded for a model: a text that ends where the label goes, or a turn of a
+chat that lists the options."""
 
 
 @dataclass(frozen=True, slots=True)

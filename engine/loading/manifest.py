@@ -13,8 +13,8 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Final, Literal, TypeVar
 
-from spinf_serve.engine.models.served import PromptStyle, ServedModel
-from spinf_serve.engine.work import Limits
+from spinf_serve.engine.models.served import ServedModel
+from spinf_serve.engine.work import Limits, PromptStyle
 from spinf_serve.packs.errors import Unusable
 
 _Kind = TypeVar("_Kind")

@@ -1,13 +1,8 @@
 """How a served model presents itself: names, kinds of input, and whether it is a stand-in."""
 
 from dataclasses import dataclass
-from typing import Literal
 
-from spinf_serve.engine.work import Frame
-
-PromptStyle = Literal["cloze", "chat"]
-"""How closed questions are worded for a model: a text that ends where the label goes, or a turn of a
-chat that lists the options."""
+from spinf_serve.engine.work import Frame, PromptStyle
 
 
 @dataclass(frozen=True, slots=True)

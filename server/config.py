@@ -298,32 +298,6 @@ SETTINGS: tuple[Setting, ...] = (
         variable="GITHUB_TOKEN",
     ),
     Setting(
-        "batch_dir",
-        "server",
-        Text("FOLDER"),
-        "where files of /v1/files and the state of /v1/batches are kept, for one server at a time; "
-        "not set: those routes refuse",
-    ),
-    Setting(
-        "batch_rows",
-        "server",
-        Count(1),
-        "rows of batch files in work at once, behind everything that somebody waits for",
-    ),
-    Setting(
-        "batch_days",
-        "server",
-        Count(1, 3650),
-        "how long files are kept, and batches after their end; then they are deleted",
-    ),
-    Setting("max_batch_file_bytes", "server", Count(1024), "largest file that may be uploaded"),
-    Setting(
-        "max_batch_dir_bytes",
-        "server",
-        Count(1024),
-        "bytes of all kept files together; above it uploads are refused",
-    ),
-    Setting(
         "decision_log",
         "server",
         Text("FILE"),
@@ -356,6 +330,32 @@ SETTINGS: tuple[Setting, ...] = (
         "server",
         Count(1),
         "days after which an entry of the decision log is deleted; not set: never",
+    ),
+    Setting(
+        "batch_dir",
+        "server",
+        Text("FOLDER"),
+        "where files of /v1/files and the state of /v1/batches are kept, for one server at a time; "
+        "not set: those routes refuse",
+    ),
+    Setting(
+        "batch_rows",
+        "server",
+        Count(1),
+        "rows of batch files in work at once, behind everything that somebody waits for",
+    ),
+    Setting(
+        "batch_days",
+        "server",
+        Count(1, 3650),
+        "how long files are kept, and batches after their end; then they are deleted",
+    ),
+    Setting("max_batch_file_bytes", "server", Count(1024), "largest file that may be uploaded"),
+    Setting(
+        "max_batch_dir_bytes",
+        "server",
+        Count(1024),
+        "bytes of all kept files together; above it uploads are refused",
     ),
     Setting("max_content_tokens", "limits", Count(1), "tokens of one content"),
     Setting("max_query_tokens", "limits", Count(1), "tokens of one filled template"),

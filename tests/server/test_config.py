@@ -15,7 +15,7 @@ from spinf_serve.server.config import (
     share_cores,
     unknown_variables,
 )
-from spinf_serve.server.setting_forms import Choice, Count, Switch, Texts, Value
+from spinf_serve.server.setting_forms import Choice, Count, Share, Switch, Texts, Value
 
 
 @pytest.fixture
@@ -90,6 +90,7 @@ def test_every_setting_can_be_set_from_each_source(setting, toml):
     flipped = not setting.default
     forms: dict[type, tuple[Value, str, str]] = {
         Count: (77, "77", "77"),
+        Share: (0.77, "0.77", "0.77"),
         Switch: (flipped, str(flipped).lower(), str(flipped).lower()),
         Texts: (("a", "b"), "a, b", '["a", "b"]'),
     }
@@ -146,6 +147,21 @@ def test_a_word_outside_the_choice_is_refused():
     assert refusal(flags={"dtype": "float16"}) == (
         '--dtype "float16": dtype takes float32 or bfloat16'
     )
+
+
+@pytest.mark.parametrize("text", ["-0.1", "1.1", "5%", "nan", "inf", "", "true"])
+def test_a_share_that_is_none_is_refused(text):
+    assert refusal(flags={"log_sample": text}) == (
+        f'--log-sample "{text}": log_sample takes a number from 0 to 1'
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "share"), [("0", 0.0), ("1", 1.0), ("0.5", 0.5), ("1e-3", 1e-3)]
+)
+def test_a_share_may_be_a_whole_number(toml, written, share):
+    assert load({}, {}, toml(f"log_sample = {written}")).log_sample == share
+    assert load({"log_sample": written}, {}).log_sample == share
 
 
 def test_a_model_is_named_as_an_argument():

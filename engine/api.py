@@ -28,6 +28,7 @@ from spinf_serve.engine.stats import Stats
 from spinf_serve.engine.text.cut import EMPTY_CUT
 from spinf_serve.engine.text.tokenizer import Tokenizer
 from spinf_serve.engine.tree.packing import PackedPass, Tree
+from spinf_serve.engine.turn import FIRST_COME, Priority, Turn
 from spinf_serve.engine.work import Limits, Result, Work
 from spinf_serve.packs.errors import Fault, SpinfError
 
@@ -37,8 +38,10 @@ __all__ = [
     "Forward",
     "Job",
     "OutOfDeviceMemory",
+    "Priority",
     "Started",
     "Stats",
+    "Turn",
     "Work",
     "open_engine",
 ]
@@ -133,8 +136,12 @@ class Engine:
         self._compiler = Compiler(self._tokenizer, self.limits)
         self._floors: LruCache[PromptKey, FloatArray] = LruCache(self.config.floor_cache_size)
 
-    def submit(self, job: Job) -> None:
-        """Queues a compiled work, and the floors it needs that nobody asked for before."""
+    def submit(self, job: Job, turn: Turn = FIRST_COME) -> None:
+        """Queues a compiled work, and the floors it needs that nobody asked for before.
+
+        Args:
+            turn: the request that it is a part of, the same object for all works of one.
+        """
         questions = job.question_set
         self._jobs[job.tree.key] = job
         if questions.floors is None:

@@ -4,6 +4,7 @@ Reading, compiling and writing run on threads of their own, so that health check
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +28,7 @@ _HOST_THREADS = 2
 # Decoding a body of this size takes a fraction of a millisecond, less than handing it over.
 _SMALL_BODY_BYTES = 16 * 1024
 _STOP_SECONDS = 30.0
+_DRAINING_RETRY_SECONDS = 10
 
 T = TypeVar("T")
 
@@ -44,12 +46,16 @@ class Arrival:
         caller: whose it is.
         body: its bytes.
         gone: returns when the client has closed the connection.
+        priority: how soon the answer is wanted.
+        deadline: when nobody wants it any more, in seconds of `time.monotonic`.
     """
 
     request_id: str
     caller: Caller
     body: bytes
     gone: Callable[[], Awaitable[None]]
+    priority: Priority = Priority.INTERACTIVE
+    deadline: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +102,21 @@ class Service:
         self.admission = Admission(config.queue)
         self.observers = observers
         self.draining = False
+        self.draining = False
         self._host = ThreadPoolExecutor(_HOST_THREADS, thread_name_prefix="host")
 
     def stop(self) -> None:
         """Ends the threads when everything in work is answered."""
         self.worker.stop(_STOP_SECONDS)
         self._host.shutdown()
+
+    def drain(self) -> None:
+        """Turns new requests away from now on, until `resume`. Those in work are answered."""
+        self.draining = True
+
+    def resume(self) -> None:
+        """Takes new requests again."""
+        self.draining = False
 
     async def answer(self, arrival: Arrival, wire: Wire) -> bytes:
         """The answer to a body, read and written by a wire format.
@@ -136,6 +151,12 @@ class Service:
                 "the server is draining and takes no new requests: ask another one, or ask again "
                 f"in {DRAINING_RETRY_SECONDS} seconds",
                 DRAINING_RETRY_SECONDS,
+            )
+        if self.draining:
+            raise Busy(
+                "model_unavailable",
+                "the server is draining: it answers what it has begun and takes nothing new",
+                _DRAINING_RETRY_SECONDS,
             )
         if len(arrival.body) <= _SMALL_BODY_BYTES:
             document = decode(arrival.body)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from spinf_serve.engine.api import Engine
+from spinf_serve.engine.api import Engine, Stats, Turn
 from spinf_serve.engine.fingerprint import Fingerprint
 from spinf_serve.engine.models.served import ServedModel
 from spinf_serve.engine.work import Counts, Limits, Result, Work
@@ -86,6 +86,8 @@ class StubEngine:
         submit_error: raised by the next submit, once.
         step_seconds: how long a pass takes.
         cancelled: works that were cancelled.
+        turns: the turn of every work that was submitted, in order.
+        stats: passes and rows, counted as the engine does.
     """
 
     def __init__(self, limits: Limits | None = None) -> None:
@@ -101,6 +103,8 @@ class StubEngine:
         self.submit_error: Exception | None = None
         self.step_seconds = 0.0
         self.cancelled = 0
+        self.turns: list[Turn | None] = []
+        self.stats = Stats()
         self._jobs: dict[StubJob, None] = {}
         self._sets: dict[tuple[Question, ...], _Set] = {}
 
@@ -126,7 +130,8 @@ class StubEngine:
         counts = Counts(content, questions.tokens, content + questions.tokens, questions.floors)
         return StubJob(work, counts)
 
-    def submit(self, job: StubJob) -> None:
+    def submit(self, job: StubJob, turn: Turn | None = None) -> None:
+        self.turns.append(turn)
         error, self.submit_error = self.submit_error, None
         if error is not None:
             raise error
@@ -147,6 +152,8 @@ class StubEngine:
             raise error
         done, self._jobs = list(self._jobs), {}
         self.passes.append(len(done))
+        self.stats.passes += 1
+        self.stats.rows += sum(job.counts.packed_tokens for job in done)
         return [(job, self._outcome(job)) for job in done]
 
     def run(self, works: Sequence[Work]) -> list[Result]:

@@ -1,0 +1,37 @@
+"""Whose a request is and how soon it is wanted: what decides when its trees are read.
+
+A plain value that travels from the server to the schedule. Knows neither.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+
+class Priority(IntEnum):
+    """How soon an answer is wanted; a lower number goes first."""
+
+    INTERACTIVE = 0
+    BATCH = 1
+
+    @property
+    def label(self) -> str:
+        """Its name in headers and metrics."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Turn:
+    """A request's place among others; trees that are put with the same object are one request.
+
+    Attributes:
+        caller: whose it is; callers share the device evenly, whatever each of them asks for.
+        priority: nothing of a lower one is read while something of a higher one waits.
+    """
+
+    caller: str = ""
+    priority: Priority = Priority.INTERACTIVE
+
+
+FIRST_COME: Final = Turn()
+"""The turn of whoever has nobody to share with: works are read in the order of their coming."""

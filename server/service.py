@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from spinf_serve.engine.api import Engine, Job
+from spinf_serve.engine.api import Engine, Job, Priority
 from spinf_serve.packs.errors import Busy, SpinfError
 from spinf_serve.server.admission import Admission
 from spinf_serve.server.auth import Caller
@@ -28,7 +28,6 @@ _HOST_THREADS = 2
 # Decoding a body of this size takes a fraction of a millisecond, less than handing it over.
 _SMALL_BODY_BYTES = 16 * 1024
 _STOP_SECONDS = 30.0
-_DRAINING_RETRY_SECONDS = 10
 
 T = TypeVar("T")
 
@@ -102,21 +101,12 @@ class Service:
         self.admission = Admission(config.queue)
         self.observers = observers
         self.draining = False
-        self.draining = False
         self._host = ThreadPoolExecutor(_HOST_THREADS, thread_name_prefix="host")
 
     def stop(self) -> None:
         """Ends the threads when everything in work is answered."""
         self.worker.stop(_STOP_SECONDS)
         self._host.shutdown()
-
-    def drain(self) -> None:
-        """Turns new requests away from now on, until `resume`. Those in work are answered."""
-        self.draining = True
-
-    def resume(self) -> None:
-        """Takes new requests again."""
-        self.draining = False
 
     async def answer(self, arrival: Arrival, wire: Wire) -> bytes:
         """The answer to a body, read and written by a wire format.
@@ -151,12 +141,6 @@ class Service:
                 "the server is draining and takes no new requests: ask another one, or ask again "
                 f"in {DRAINING_RETRY_SECONDS} seconds",
                 DRAINING_RETRY_SECONDS,
-            )
-        if self.draining:
-            raise Busy(
-                "model_unavailable",
-                "the server is draining: it answers what it has begun and takes nothing new",
-                _DRAINING_RETRY_SECONDS,
             )
         if len(arrival.body) <= _SMALL_BODY_BYTES:
             document = decode(arrival.body)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 from spinf_serve.engine.api import Engine, Job
-from spinf_serve.engine.work import Counts, Limits, Result, Work
+from spinf_serve.engine.work import Counts, Frame, Limits, Result, Work
 from spinf_serve.packs.answer import QuestionAnswer
 from spinf_serve.packs.decision import DecisionCall
 from spinf_serve.packs.errors import Fault, Refused, SpinfError
@@ -83,11 +83,19 @@ class UsedPack:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a request asks for. `limits` are the server's, or lower ones of a trusted caller."""
+    """What a request asks for.
+
+    Attributes:
+        inputs: at least one.
+        limits: the server's, or lower ones of a trusted caller.
+        packs: whose questions follow the caller's in every input.
+        frame: the chat that contents and questions are put into, if any.
+    """
 
     inputs: tuple[Input, ...]
     limits: Limits
     packs: tuple[UsedPack, ...] = ()
+    frame: Frame | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +179,7 @@ def compile_call(engine: Engine, call: Call) -> tuple[Job, ...]:
     tally = _Tally(call.limits.max_processed_tokens)
     for entry in call.inputs:
         try:
-            job = engine.compile(Work(entry.content, entry.questions))
+            job = engine.compile(Work(entry.content, entry.questions, call.frame))
         except Refused as refused:
             raise located(refused, entry) from None
         if call.limits != engine.limits:

@@ -19,6 +19,7 @@ from spinf_serve.server.wire.inputs import (
     read_questions,
 )
 from spinf_serve.server.wire.json_text import Document, half_pair
+from spinf_serve.server.wire.model_field import read_model
 from spinf_serve.server.wire.pack_refs import check_own, read_packs
 
 _BODY = frozenset({"model", "messages", "inputs", "scoring", "endpoint", "limits", "features"})
@@ -75,7 +76,7 @@ def read_request(
     if document.may_hold_half_pairs:
         _refuse_half_pairs(value)
     body = Fields(value, "", _BODY)
-    model = _model(body, engine)
+    model = read_model(body, engine) if body.has("model") else engine.served.id
     endpoint = body.optional_text("endpoint", MAX_ID_CHARS)
     if endpoint == "":
         raise body.refused("endpoint", "is empty; give 1 to 128 characters or leave it out")
@@ -141,28 +142,6 @@ def _refuse_half_pairs(value: Any) -> None:
         path, fault = found
         where = f"inputs.0.{path}" if path.startswith("messages.") else path or "body"
         raise Refused("invalid_field", f"{where} is not valid Unicode: {fault}", where)
-
-
-def _model(body: Fields, engine: Engine) -> str:
-    served = engine.served
-    if not body.has("model"):
-        return served.id
-    model = body.text("model")
-    if not model:
-        raise body.refused("model", "is empty; name a model or leave it out")
-    # A pack may be fitted on the base model, and clients that run it send the name that it has.
-    every = (served.id, served.name, *served.aliases, served.base_model)
-    names = dict.fromkeys(name for name in every if name)
-    if model.casefold() not in {name.casefold() for name in names}:
-        others = [name for name in names if name.casefold() != served.id.casefold()]
-        also = f", also called {', '.join(others)}" if others else ""
-        raise Refused(
-            "model_not_served",
-            f"the model {model[:MAX_ID_CHARS]!r} is not served here; this server serves "
-            f"{served.id}{also}",
-            "model",
-        )
-    return model
 
 
 def _limits(body: Fields, own: Limits, caller: Caller) -> Limits:

@@ -1,0 +1,90 @@
+"""Closed questions, as the decision formats share them: yes or no, one of labels, a level.
+
+The one inner form between two outer ones. `templates` words it for a model; `distribution` reads
+the answer. Knows no JSON of either format.
+"""
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+from spinf_serve.engine.work import Result
+from spinf_serve.packs.answer import QuestionAnswer
+from spinf_serve.server.calls import Call, Warning
+
+
+class Kind(Enum):
+    """What a question asks for. The value is its name in logs."""
+
+    NOUL = "noul"
+    CHOICE = "choice"
+    SCORE = "score"
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedQuestion:
+    """A question whose answers are known beforehand.
+
+    Attributes:
+        kind: yes or no, one of some labels, or a level of a scale.
+        key: the caller's name for it; never shown to the model.
+        path: where it stands in the request.
+        instructions: what is asked, in words; empty when only the descriptions say it.
+        labels: texts of the possible answers, distinct: yes before no, levels from the lowest.
+        descriptions: what each label means; empty where the label says it.
+    """
+
+    kind: Kind
+    key: str
+    path: str
+    instructions: str
+    labels: tuple[str, ...]
+    descriptions: tuple[str, ...]
+
+    @property
+    def canonical(self) -> tuple[int, ...]:
+        """Places of the labels in the order in which the model's reading is made.
+
+        It depends on the labels alone, so that the caller's order moves no bit of a probability.
+        """
+        return tuple(sorted(range(len(self.labels)), key=self.labels.__getitem__))
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedRequest:
+    """A request of closed questions about one content.
+
+    Attributes:
+        call: the same in the words of the engine: one input, one question each.
+        questions: what is asked, in the caller's order.
+        warnings: what the caller should know.
+        outer: what the format needs to write the answer; the format's own.
+    """
+
+    call: Call
+    questions: tuple[ClosedQuestion, ...]
+    warnings: tuple[Warning, ...]
+    outer: tuple[object, ...] = ()
+
+    def distributions(self, result: Result) -> list[tuple[float, ...]]:
+        """For each question the probabilities of its labels, in the caller's order."""
+        answers = zip(self.questions, result.answers, strict=True)
+        return [distribution(question, answer) for question, answer in answers]
+
+
+def distribution(question: ClosedQuestion, answer: QuestionAnswer) -> tuple[float, ...]:
+    """Probabilities of a question's labels in the caller's order; they sum to 1.
+
+    Where the question asked for a floor, what the model would say to an empty content is taken off:
+    p is proportional to exp(logprob - floor_logprob).
+    """
+    options = answer.prompts[0].options
+    logits = [option.logprob - (option.floor_logprob or 0.0) for option in options]
+    top = max(logits)
+    weights = [math.exp(logit - top) for logit in logits]
+    # Rounded once, so that no order of the labels shows.
+    total = math.fsum(weights)
+    p = [0.0] * len(weights)
+    for place, weight in zip(question.canonical, weights, strict=True):
+        p[place] = weight / total
+    return tuple(p)

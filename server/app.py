@@ -23,6 +23,7 @@ from spinf_serve.packs.errors import Unusable
 from spinf_serve.server.auth import Guard
 from spinf_serve.server.border import Border
 from spinf_serve.server.config import ServerConfig
+from spinf_serve.server.decision_log.opening import open_decision_log
 from spinf_serve.server.routes import chat, health, models, openapi, score
 from spinf_serve.server.routes import packs as pack_routes
 from spinf_serve.server.served_packs import ServedPacks
@@ -44,24 +45,34 @@ def create_app(
     Args:
         open_engine: called once, on the thread that then owns the engine.
         packs: the packs that calls may name; their local folders are watched.
+
+    Raises `Unusable` when the decision log that the settings name cannot be one.
     """
-    service = Service(config, Worker(open_engine), packs)
+    worker = Worker(open_engine)
+    log = open_decision_log(config, lambda: worker.engine)
+    service = Service(config, worker, packs, observers=[] if log is None else [log])
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         service.worker.start()
+        if log is not None:
+            log.start()
         stopped = Event()
         # A daemon: a look at a folder that does not answer must not keep the process from its end.
         Thread(target=_watch, args=(packs, stopped), name="packs", daemon=True).start()
         yield
         stopped.set()
         await asyncio.to_thread(service.stop)
+        if log is not None:
+            # Behind the last answer, which it is told of.
+            await asyncio.to_thread(log.stop)
 
     # The document is ours, of server/openapi/, and pages about it would need the token too.
     app = FastAPI(
         lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
     )
     app.state.service = service
+    app.state.decision_log = log
     app.add_middleware(
         Border,
         guard=Guard(config.token, config.trusted_token, config.debug),

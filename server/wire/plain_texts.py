@@ -37,8 +37,12 @@ def optional_text_of(value: Any, path: str) -> str:
 
 
 def at_key(path: str, key: str) -> str:
-    """Path of a key of an object whose keys are the caller's: `questions.late`, `questions["a.b"]`."""
-    if key and not _DOTTED.intersection(key) and key.isprintable():
+    """Path of a key of an object whose keys are the caller's: `questions.late`, `questions["a.b"]`.
+
+    `problems` takes it apart again.
+    """
+    plain = key.isprintable() and not key.isdecimal() and not _DOTTED.intersection(key)
+    if key and plain:
         return f"{path}.{key}"
     return f"{path}[{json.dumps(key, ensure_ascii=False)}]"
 

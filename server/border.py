@@ -68,10 +68,11 @@ class Border:
         if started:
             logger.error("request %s failed while its answer was being sent", request_id)
             return
+        form = problems.envelope_of(scope["path"], state)
         answer = Response(
-            encode(problems.envelope(fault, request_id, state["caller"])),
-            status_code=fault.status,
-            headers=problems.headers(fault),
+            encode(problems.envelope(fault, request_id, state["caller"], form)),
+            status_code=problems.status_of(fault, form),
+            headers=problems.headers(fault, request_id, form),
             media_type="application/json",
         )
         await answer(scope, receive, send_with_id)

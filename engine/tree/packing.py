@@ -6,7 +6,7 @@ this file decides about speed and memory only.
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -43,7 +43,11 @@ class Tree:
         trie: the questions.
         reads: what is wanted from the trie.
         logprobs: [C] float32, filled as passes return.
+        kept_key: names the keys and values of its trunk where they are kept.
+        is_cached: whether those stay after the tree, for others with the same trunk.
+        is_begun: whether a pass holds a part of it.
         trunk_done: trunk tokens already read.
+        trunk_found: of those, tokens that were read for another tree.
         paths_done: leaf paths already read.
         columns_done: columns already filled.
     """
@@ -54,7 +58,11 @@ class Tree:
     trie: Trie
     reads: Reads
     logprobs: np.ndarray
+    kept_key: int
+    is_cached: bool = False
+    is_begun: bool = False
     trunk_done: int = 0
+    trunk_found: int = 0
     paths_done: int = 0
     columns_done: int = 0
     cancelled: bool = False
@@ -65,16 +73,43 @@ class Tree:
         return len(self.trunk) + len(self.chain) + self.trie.nodes
 
     @property
+    def is_planned(self) -> bool:
+        """Whether every path is in some pass."""
+        return self.paths_done == self.trie.paths
+
+    @property
     def finished(self) -> bool:
         """Whether every column is filled."""
         return self.columns_done == len(self.reads.columns)
 
 
+class Trunks(Protocol):
+    """Trunks whose keys and values stay on the device after the tree that read them."""
+
+    def find(self, tree: Tree) -> bool:
+        """Looks for the trunk of a tree that is not begun, and sets what of it is done.
+
+        False: it is being read in the pass under construction and can be had from the next on.
+        """
+        ...
+
+    def claim(self, tree: Tree) -> None:
+        """The tree begins: what was found stays for it, or room is made for what it will read."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedPass:
-    """A pass and where its results go: `take[i]` columns belong to `trees[i]`, in order."""
+    """A pass and where its results go.
+
+    Attributes:
+        plan: the pass.
+        parts: the tree of each slice.
+        trees, take: `take[i]` columns belong to `trees[i]`, in order.
+    """
 
     plan: Pass
+    parts: tuple[Tree, ...]
     trees: tuple[Tree, ...]
     take: tuple[int, ...]
 
@@ -84,7 +119,9 @@ class _Rows:
     """A pass under construction."""
 
     budget: int
+    trunks: Trunks | None
     rows: int = 0
+    parts: list[Tree] = field(default_factory=list)
     tokens: list[IntArray] = field(default_factory=list)
     positions: list[IntArray] = field(default_factory=list)
     slices: list[TreeSlice] = field(default_factory=list)
@@ -106,22 +143,33 @@ class _Rows:
 def new_tree(key: int, trunk: IntArray, chain: IntArray, trie: Trie, reads: Reads) -> Tree:
     """A tree of which nothing is read yet; its results are NaN until passes fill them."""
     empty = np.full(len(reads.columns), np.nan, np.float32)
-    return Tree(key=key, trunk=trunk, chain=chain, trie=trie, reads=reads, logprobs=empty)
+    return Tree(
+        key=key, trunk=trunk, chain=chain, trie=trie, reads=reads, logprobs=empty, kept_key=key
+    )
 
 
-def next_pass(waiting: deque[Tree], budget: int) -> PackedPass | None:
+def next_pass(waiting: deque[Tree], budget: int, trunks: Trunks | None = None) -> PackedPass | None:
     """Takes the next pass of at most `budget` rows off the waiting trees, first come first.
 
     Advances the trees it takes from and removes those that are wholly planned. A single path longer
     than the budget makes a pass of its own. Returns None when nothing waits.
+
+    Args:
+        trunks: what is kept of trunks after their trees. A tree whose trunk is read in this pass
+            for another one waits for the next.
     """
-    building = _Rows(budget)
+    building = _Rows(budget, trunks)
+    held: list[Tree] = []
     while waiting:
         tree = waiting[0]
+        if not (tree.cancelled or tree.is_begun or trunks is None or trunks.find(tree)):
+            held.append(waiting.popleft())
+            continue
         if not tree.cancelled and not _take_from(tree, building):
             break
-        if tree.cancelled or tree.paths_done == tree.trie.paths:
+        if tree.cancelled or tree.is_planned:
             waiting.popleft()
+    waiting.extendleft(reversed(held))
     return _finish(building) if building.rows else None
 
 
@@ -142,15 +190,15 @@ def _take_from(tree: Tree, building: _Rows) -> bool:
     if trunk_rows == 0 and paths == 0:
         return False
     _lay(tree, trunk_rows, paths, building)
-    return tree.paths_done == tree.trie.paths
+    return tree.is_planned
 
 
 def _waits_for_the_next(tree: Tree, building: _Rows) -> bool:
     """Whether a tree that would have to be cut fits whole in a pass of its own, and this one is
     nearly full: a few rows fewer cost less than keys that are kept between two passes.
     """
-    is_whole = tree.trunk_done == tree.paths_done == 0
-    fits = building.room < tree.packed_tokens <= building.budget
+    is_whole = not tree.is_begun
+    fits = building.room < tree.packed_tokens - tree.trunk_done <= building.budget
     return is_whole and fits and building.rows * _NEARLY[1] >= building.budget * _NEARLY[0]
 
 
@@ -163,21 +211,25 @@ def _paths_that_fit(tree: Tree, room: int, *, force: bool) -> int:
 
 
 def _lay(tree: Tree, trunk_rows: int, paths: int, building: _Rows) -> None:
+    if not tree.is_begun and building.trunks is not None:
+        building.trunks.claim(tree)
+    tree.is_begun = True
     trunk_start, trunk_len = tree.trunk_done, len(tree.trunk)
     tree.trunk_done += trunk_rows
+    building.parts.append(tree)
     row_start = building.rows
     building.tokens.append(tree.trunk[trunk_start : tree.trunk_done])
     building.positions.append(np.arange(trunk_start, tree.trunk_done, dtype=np.int32))
     branch_rows = _lay_paths(tree, paths, row_start + trunk_rows, building) if paths else 0
     building.slices.append(
         TreeSlice(
-            key=tree.key,
+            key=tree.kept_key,
             row_start=row_start,
             trunk_start=trunk_start,
             trunk_rows=trunk_rows,
             trunk_len=trunk_len,
             branch_rows=branch_rows,
-            keep=tree.paths_done < tree.trie.paths and trunk_len > 0,
+            keep=trunk_len > 0 and (tree.is_cached or not tree.is_planned),
         )
     )
     building.rows += trunk_rows + branch_rows
@@ -244,7 +296,12 @@ def _finish(building: _Rows) -> PackedPass:
         column_start=np.cumsum([0, *_joined(building.column_count)], dtype=np.int32),
         columns=_joined(building.columns),
     )
-    return PackedPass(plan=plan, trees=tuple(building.trees), take=tuple(building.take))
+    return PackedPass(
+        plan=plan,
+        parts=tuple(building.parts),
+        trees=tuple(building.trees),
+        take=tuple(building.take),
+    )
 
 
 def _joined(parts: list[IntArray]) -> IntArray:

@@ -22,9 +22,11 @@ class TreeSlice:
     and see the whole trunk, so a slice with branch rows holds or follows the end of its trunk.
 
     Attributes:
-        key: names the tree; the same in every pass that holds a part of it.
+        key: names the tree's trunk among those that are kept; the same in every pass that holds a
+            part of the tree, and in those of other trees that continue a trunk that was read.
         row_start: first row of the slice in the pass.
-        trunk_start: trunk offset of the first trunk row; a multiple of `TRUNK_BLOCK` (64).
+        trunk_start: trunk offset of the first trunk row; a multiple of `TRUNK_BLOCK` (64), or where
+            no trunk rows are left the trunk's end.
         trunk_rows: number of trunk rows in this pass, 0 when the trunk was read earlier or is empty.
         trunk_len: tokens of the whole trunk (not only of this slice).
         branch_rows: number of branch rows in this pass.

@@ -18,6 +18,7 @@ class ErrorCode:
 
 _ROWS: tuple[tuple[str, int, str], ...] = (
     ("invalid_json", 400, "the body is not JSON"),
+    ("invalid_encoding", 400, "the body is not of the encoding that its header names"),
     ("invalid_field", 400, "a field has the wrong type or an impossible value"),
     ("scoring_required", 400, "the chat route needs `scoring`"),
     ("model_not_served", 400, "`model` names a model that this server does not serve"),
@@ -57,6 +58,7 @@ _ROWS: tuple[tuple[str, int, str], ...] = (
     ("unknown_batch", 404, "no batch of that id is kept for this caller"),
     ("body_too_large", 413, "the request body has more bytes than allowed"),
     ("request_too_large", 413, "the request needs more tokens or memory than allowed"),
+    ("unsupported_encoding", 415, "the body's Content-Encoding is none that is read"),
     ("storage_full", 413, "the folder of batch files has no room for the file"),
     ("concurrency_limit", 429, "too many requests are waiting"),
     ("engine_error", 500, "the engine failed on this request"),

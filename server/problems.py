@@ -17,6 +17,7 @@ _TYPES: Mapping[int, str] = {
     401: "authentication_error",
     404: "not_found",
     413: "invalid_request",
+    415: "invalid_request",
     429: "rate_limited",
     503: "unavailable",
 }

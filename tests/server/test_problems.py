@@ -17,7 +17,9 @@ def test_every_code_has_a_type_that_goes_with_its_status():
     assert types == {
         400: "invalid_request",
         401: "authentication_error",
+        404: "not_found",
         413: "invalid_request",
+        415: "invalid_request",
         429: "rate_limited",
         500: "api_error",
         503: "unavailable",

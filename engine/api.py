@@ -28,6 +28,7 @@ from spinf_serve.engine.stats import Stats
 from spinf_serve.engine.text.cut import EMPTY_CUT
 from spinf_serve.engine.text.tokenizer import Tokenizer
 from spinf_serve.engine.tree.packing import PackedPass, Tree
+from spinf_serve.engine.trunk_cache import TrunkCache
 from spinf_serve.engine.turn import FIRST_COME, Priority, Turn
 from spinf_serve.engine.work import Limits, Result, Work
 from spinf_serve.packs.errors import Fault, SpinfError
@@ -104,8 +105,11 @@ class Engine:
         self._tokenizer = tokenizer
         self._forward = forward
         self._context_tokens = context_tokens
+        self._trunks = TrunkCache(
+            forward, self.stats, config.pass_tokens, enabled=config.trunk_cache_bytes != 0
+        )
         self.forget()
-        self._pipeline = Pipeline(forward, config.pass_tokens, self.stats)
+        self._pipeline = Pipeline(forward, config.pass_tokens, self.stats, self._trunks)
         self._jobs: dict[int, Job] = {}
         self._floor_reads: dict[int, FloorRead] = {}
         self._pending_floors: dict[PromptKey, FloorRead] = {}
@@ -132,7 +136,8 @@ class Engine:
         return job
 
     def forget(self) -> None:
-        """Empties the caches of compiled questions and floors; answers stay the same."""
+        """Empties the caches of compiled questions, floors and contents; answers stay the same."""
+        self._trunks.clear()
         self._compiler = Compiler(self._tokenizer, self.limits)
         self._floors: LruCache[PromptKey, FloatArray] = LruCache(self.config.floor_cache_size)
 
@@ -152,6 +157,7 @@ class Engine:
         """Drops a work that nobody waits for any more; floors it asked for stay."""
         if self._jobs.pop(job.tree.key, None) is not None:
             job.tree.cancelled = True
+            self._trunks.leave(job.tree)
             self._forward.release(job.tree.key)
 
     def step(self) -> list[Finished]:
@@ -312,16 +318,19 @@ class Engine:
 
     def _nan(self, job: Job, where: str) -> Finished:
         self.stats.nan_faults += 1
+        self._trunks.spoiled(job.tree)
         self.cancel(job)
         message = f"the model returned a value that is no number {where}; no score is given"
         return job, Fault(message, "content")
 
     def _fail(self, lost: Lost) -> list[Finished]:
-        """Fails every work that has a part in a pass, and those that wait for its floors.
+        """Fails every work that has a part in a pass, that waits for its floors or continues a
+        trunk that it was to read.
 
         Their parts in passes that are in flight by now are ignored when these come back.
         """
-        keys = {part.key for part in lost.packed.plan.slices}
+        keys = {tree.key for tree in lost.packed.parts}
+        trunks = self._trunks.lost(lost.packed)
         reads = [self._floor_reads.pop(key) for key in keys if key in self._floor_reads]
         for read in reads:
             read.tree.cancelled = True
@@ -331,7 +340,9 @@ class Engine:
         failed = [
             job
             for job in self._jobs.values()
-            if job.tree.key in keys or any(read in job.waits_for for read in reads)
+            if job.tree.key in keys
+            or job.tree.kept_key in trunks
+            or any(read in job.waits_for for read in reads)
         ]
         for job in failed:
             self.cancel(job)

@@ -12,6 +12,8 @@ EMBEDDED: Final = "embedded"
 CPU_TOKEN_BUDGET: Final = 2048
 GPU_TOKEN_BUDGET: Final = 16_384
 
+CPU_TRUNK_CACHE_BYTES: Final = 512 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
@@ -29,6 +31,8 @@ class EngineConfig:
         threads: torch intra-op threads; None leaves torch's own choice.
         offline: never ask the hub, use what is in the cache.
         prompt_style: how closed questions are worded; `auto` is the model's own way.
+        trunk_cache_bytes: device memory for keys and values of contents that were read; 0 keeps
+            none, None follows the device.
         floor_cache_size: floors kept in memory, least recently used ones leave first.
         open_limits: names of the limits that nobody set, so that the model may. Not compared, as
             it says where values came from.
@@ -42,6 +46,7 @@ class EngineConfig:
     threads: int | None = None
     offline: bool = False
     prompt_style: Literal["auto", "cloze", "chat"] = "auto"
+    trunk_cache_bytes: int | None = 0
     floor_cache_size: int = 200_000
     open_limits: frozenset[str] = field(default=frozenset(), compare=False)
 

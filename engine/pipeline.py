@@ -14,6 +14,7 @@ import numpy as np
 
 from spinf_serve.engine.stats import Stats
 from spinf_serve.engine.tree.packing import PackedPass, Tree, next_pass
+from spinf_serve.engine.trunk_cache import TrunkCache
 
 logger = logging.getLogger(__name__)
 
@@ -70,10 +71,18 @@ class Forward(Protocol):
         ...
 
     def release(self, key: int) -> None:
-        """Forgets the keys and values kept for a tree; unknown keys are no error.
+        """Forgets the keys and values kept under a key; unknown keys are no error.
 
         Takes effect behind what was started: passes in flight still find them.
         """
+        ...
+
+    def room_bytes(self, tokens: int) -> int | None:
+        """Bytes that the keys and values of a trunk take; None where they never fit."""
+        ...
+
+    def reserve(self, key: int, tokens: int) -> bool:
+        """Room for the keys and values of a trunk, until `release`; False when none is free."""
         ...
 
 
@@ -108,8 +117,11 @@ class _Flight:
 class Pipeline:
     """Waiting trees and passes in flight of one forward. Belongs to one thread."""
 
-    def __init__(self, forward: Forward, token_budget: int, stats: Stats) -> None:
+    def __init__(
+        self, forward: Forward, token_budget: int, stats: Stats, trunks: TrunkCache
+    ) -> None:
         self._forward = forward
+        self._trunks = trunks
         self._token_budget = token_budget
         self._little_rows = max(1, token_budget // _LITTLE)
         self._stats = stats
@@ -170,7 +182,7 @@ class Pipeline:
     def start_next(self) -> Lost | None:
         """Packs and starts one pass, if anything waits; what it comes to when that fails."""
         start = time.perf_counter()
-        packed = next_pass(self._waiting, self._token_budget)
+        packed = next_pass(self._waiting, self._token_budget, self._trunks)
         packed_at = time.perf_counter()
         self._stats.pack_seconds += packed_at - start
         if packed is None:
@@ -196,6 +208,7 @@ class Pipeline:
             # At once, so that what is kept does not grow with the passes in flight.
             if not part.keep:
                 self._forward.release(part.key)
+        self._trunks.started(packed)
         return None
 
     def finish_oldest(self) -> Returned | Lost:

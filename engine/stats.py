@@ -17,6 +17,12 @@ class Stats:
         rows: tokens in them.
         reads: rows whose next-token distribution was read.
         nan_faults: works that failed because the model returned NaN.
+        trunk_hits: works that continued a trunk that was read for another.
+        trunk_misses: works that read their trunk themselves, where trunks are kept.
+        trunk_cached_tokens: trunk tokens that hits did not read.
+        trunk_evictions: trunks that made room for others.
+        trunk_entries: trunks that are kept now.
+        trunk_bytes: what their keys and values take now.
         compile_seconds: host, texts to trees, summed over the threads that compile.
         pack_seconds: host, trees to passes.
         layout_seconds: host, passes to what the model's operations index by.
@@ -33,6 +39,12 @@ class Stats:
     rows: int = 0
     reads: int = 0
     nan_faults: int = 0
+    trunk_hits: int = 0
+    trunk_misses: int = 0
+    trunk_cached_tokens: int = 0
+    trunk_evictions: int = 0
+    trunk_entries: int = 0
+    trunk_bytes: int = 0
     compile_seconds: float = 0.0
     pack_seconds: float = 0.0
     layout_seconds: float = 0.0

@@ -69,12 +69,15 @@ class Counts:
         packed_tokens: rows the work's tree takes in passes, trunk counted once.
         floors: floors this work needs, whether or not they were already known: what makes two
             floors of different works the same -> the floor's tokens. Counted once a call.
+        cached_tokens: of the content's tokens, those that were not read for this work, as they were
+            kept from another one on the same content.
     """
 
     content_tokens: int
     query_tokens: int
     packed_tokens: int
     floors: Mapping[int, int]
+    cached_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """A work on its way through the engine: compiled on any thread, answered on the engine's own."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import numpy as np
@@ -159,7 +159,17 @@ def answer(job: Job) -> Result:
         end = at + len(prompts)
         answers.append(QuestionAnswer(question.id, prompts, all(single[at:end])))
         at = end
-    return Result(answers=tuple(answers), counts=job.counts, join_merged=job.join_merged)
+    return Result(answers=tuple(answers), counts=_counts(job), join_merged=job.join_merged)
+
+
+def _counts(job: Job) -> Counts:
+    """What the job cost: content tokens that a kept trunk held were not read, what stands before
+    the content aside.
+    """
+    found = job.tree.trunk_found
+    if not found:
+        return job.counts
+    return replace(job.counts, cached_tokens=found - len(job.question_set.lead))
 
 
 def _check_empty_prompts(work: Work, questions: QuestionSet) -> None:

@@ -16,8 +16,10 @@ from spinf_serve.cli import app
 from spinf_serve.packs.errors import CODES
 from spinf_serve.server.config import SETTINGS, Setting, Table, settings_of
 from tests.support import (
+    api_page,
     gpu_documents,
     lint_document,
+    numbers_page,
     pack_documents,
     pack_figures,
     precision_page,
@@ -36,10 +38,13 @@ def made() -> dict[str, str]:
         "settings.md": settings(),
         "cli.md": commands(),
         "error-codes.md": error_codes(),
+        "openapi.json": api_page.openapi_text(),
+        "api.md": api_page.page(NOTE),
         "figures.md": figures(),
         "gpu.md": gpu_documents.page(NOTE),
         "packs.md": pack_documents.page(),
         "lint.md": lint_document.page(NOTE),
+        "numbers.md": numbers_page.page(NOTE),
         "promises.md": promise_documents.page(NOTE, RESULTS),
         "real-data.md": real_page.page(),
         "../packs/pack.schema.json": pack_documents.schema(),

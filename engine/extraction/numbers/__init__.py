@@ -1,0 +1,1 @@
+"""Written numbers and amounts: one grammar that limits what is searched and gives its value."""

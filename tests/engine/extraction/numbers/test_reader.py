@@ -1,0 +1,148 @@
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spinf_serve.engine.extraction.numbers.grammar import AUTOMATA, FORMS, GRAMMARS, SPACES, Kind
+from spinf_serve.engine.extraction.numbers.pieces import Alt, Chars, Piece, Repeat, Seq, Tag
+from spinf_serve.engine.extraction.numbers.reader import read
+from tests.engine.extraction.numbers.written_forms import (
+    AMOUNTS,
+    NO_NUMBERS,
+    NUMBERS,
+    RANGES,
+    TWO_READINGS,
+)
+
+KINDS: tuple[Kind, ...] = ("number", "amount")
+NUMBER_ROWS = [(locale, text, v) for locale, rows in NUMBERS.items() for text, v in rows.items()]
+AMOUNT_ROWS = [(locale, text, *v) for locale, rows in AMOUNTS.items() for text, v in rows.items()]
+
+
+def accepted(text: str, kind: Kind) -> bool:
+    state = AUTOMATA[kind].start.after(text)
+    return state is not None and state.complete
+
+
+def test_the_table_is_as_large_as_promised():
+    assert len(NUMBER_ROWS) + len(AMOUNT_ROWS) >= 150
+    assert len(NUMBERS.keys() | AMOUNTS.keys()) >= 12
+
+
+@pytest.mark.parametrize(("locale", "text", "value"), NUMBER_ROWS)
+def test_numbers_as_they_are_written(locale, text, value):
+    reading = read(text, "number")
+    assert reading is not None
+    assert reading.values == (Decimal(value),)
+    assert not reading.ambiguous
+    assert accepted(text, "number")
+
+
+@pytest.mark.parametrize(("locale", "text", "value", "code"), AMOUNT_ROWS)
+def test_amounts_as_they_are_written(locale, text, value, code):
+    reading = read(text, "amount")
+    assert reading is not None
+    assert reading.values == (Decimal(value),)
+    assert reading.currency_code == code
+    assert accepted(text, "amount")
+    assert reading.currency is None or reading.currency in text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_text_of_two_readings_carries_both(kind):
+    for text, values in TWO_READINGS[kind].items():
+        reading = read(text, kind)
+        assert reading is not None
+        assert reading.values == tuple(Decimal(value) for value in values), text
+        assert reading.ambiguous
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_range_is_not_one_number(kind):
+    for text in RANGES[kind]:
+        reading = read(text, kind)
+        assert reading is not None, text
+        assert (reading.value, reading.is_range, reading.currency) == (None, True, None), text
+        assert accepted(text, kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_number_is_not_read_and_not_completed(kind):
+    for text in NO_NUMBERS[kind]:
+        assert read(text, kind) is None, text
+        assert not accepted(text, kind), text
+
+
+def test_every_documented_example_is_read():
+    for form in FORMS:
+        for example in form.examples:
+            assert read(example, form.kind) is not None, example
+
+
+def test_units_and_signs_are_told():
+    found = [read(text, "number") for text in ("5%", "5 Percent", "5 ‰", "5 BPS", "5")]
+    assert [reading and reading.unit for reading in found] == ["%", "%", "‰", "bp", None]
+
+
+def test_a_bracket_with_a_minus_is_negative_once():
+    assert read("-(5)", "number") == read("(5)", "number")
+
+
+def written(piece: Piece) -> st.SearchStrategy[str]:
+    """Texts of a piece, at random."""
+    if isinstance(piece, Chars):
+        return st.sampled_from(sorted(piece.chars))
+    if isinstance(piece, Seq):
+        return st.tuples(*map(written, piece.pieces)).map("".join)
+    if isinstance(piece, Alt):
+        return st.one_of(*map(written, piece.pieces))
+    if isinstance(piece, Tag):
+        return written(piece.piece)
+    assert isinstance(piece, Repeat)
+    most = piece.least + 3 if piece.most is None else min(piece.most, piece.least + 3)
+    return st.lists(written(piece.piece), min_size=piece.least, max_size=most).map("".join)
+
+
+ANY = "0123456789.,'’ -−–()+%‰$€£kKmMbnt½/" + SPACES + "EURUSDto"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whatever_is_written_by_the_grammar_can_be_read(kind):
+    @given(written(GRAMMARS[kind]))
+    def check(text: str) -> None:
+        assert accepted(text, kind)
+        reading = read(text, kind)
+        assert reading is not None
+        assert len(reading.values) in (0, 1, 2)
+        assert bool(reading.values) != reading.is_range
+        start = AUTOMATA[kind].start
+        assert all(start.after(text[:end]) is not None for end in range(len(text)))
+
+    check()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_automaton_completes_exactly_what_is_read(kind):
+    @given(st.text(alphabet=ANY, max_size=8))
+    def check(text: str) -> None:
+        assert accepted(text, kind) == (read(text, kind) is not None)
+
+    check()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(
+    whole=st.integers(0, 10**12),
+    cents=st.integers(0, 99),
+    style=st.sampled_from([",.", ".,", "'.", " ,", "\u202f,"]),
+    negative=st.booleans(),
+)
+def test_grouped_values_come_back(kind, whole, cents, style, negative):
+    group, mark = style
+    digits = f"{whole:,}".replace(",", group)
+    text = f"{'-' if negative else ''}{digits}{mark}{cents:02d}"
+    reading = read(text, kind)
+    value = Decimal(whole) + Decimal(cents) / 100
+    assert reading is not None
+    assert reading.values == (-value if negative else value,)

@@ -36,6 +36,7 @@ _ABOUT_THE_BODY = frozenset(
     {
         "invalid_json",
         "invalid_field",
+        "invalid_encoding",
         "missing_value",
         "too_many_options",
         "duplicate_option",

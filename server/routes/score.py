@@ -5,6 +5,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request, Response
 
 from spinf_serve.server.body import read_body
+from spinf_serve.server.encodings import decoded
 from spinf_serve.server.exchange import Wire
 from spinf_serve.server.service import Arrival, Service
 from spinf_serve.server.wire.score_wire import ScoreWire
@@ -20,9 +21,23 @@ async def score(request: Request) -> Response:
 
 async def answered(request: Request, wire: Wire) -> Response:
     """The answer to a scoring request, for every route that takes one."""
+    return await answered_body(request, wire, await body_of(request))
+
+
+async def body_of(request: Request) -> bytes:
+    """The whole body of a request, decoded. Raises `Refused` and `Stalled`."""
     service: Service = request.app.state.service
     config = service.config
     body = await read_body(request, config.max_body_bytes, config.body_idle_seconds)
+    encoding = request.headers.get("content-encoding")
+    if encoding is None:
+        return body
+    return await service.on_host(lambda: decoded(body, encoding, config.max_body_bytes))
+
+
+async def answered_body(request: Request, wire: Wire, body: bytes) -> Response:
+    """The answer to the body of a scoring request."""
+    service: Service = request.app.state.service
 
     async def gone() -> None:
         while (await request.receive())["type"] != "http.disconnect":

@@ -5,10 +5,12 @@ the answer. Knows no JSON of either format.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
-from spinf_serve.engine.work import Result
+from spinf_serve.engine.work import PromptStyle, Result
 from spinf_serve.packs.answer import QuestionAnswer
 from spinf_serve.server.calls import Call, Warning
 
@@ -19,6 +21,17 @@ class Kind(Enum):
     NOUL = "noul"
     CHOICE = "choice"
     SCORE = "score"
+
+
+FLOOR_WEIGHT: Mapping[tuple[PromptStyle, Kind], float] = {
+    ("cloze", Kind.NOUL): 0.5,
+    ("cloze", Kind.CHOICE): 1.0,
+    ("cloze", Kind.SCORE): 1.0,
+    ("chat", Kind.NOUL): 0.0,
+    ("chat", Kind.CHOICE): 0.0,
+    ("chat", Kind.SCORE): 0.0,
+}
+"""How much of a label's floor is taken off before labels are compared; docs/decisions.md says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,29 +70,41 @@ class ClosedRequest:
     Attributes:
         call: the same in the words of the engine: one input, one question each.
         questions: what is asked, in the caller's order.
+        style: how they were worded.
         warnings: what the caller should know.
-        outer: what the format needs to write the answer; the format's own.
+        outer: for each question what the format needs to write its answer; the format's own.
     """
 
     call: Call
     questions: tuple[ClosedQuestion, ...]
+    style: PromptStyle
     warnings: tuple[Warning, ...]
-    outer: tuple[object, ...] = ()
+    outer: tuple[Any, ...]
 
     def distributions(self, result: Result) -> list[tuple[float, ...]]:
         """For each question the probabilities of its labels, in the caller's order."""
         answers = zip(self.questions, result.answers, strict=True)
-        return [distribution(question, answer) for question, answer in answers]
+        return [
+            distribution(question, answer, FLOOR_WEIGHT[self.style, question.kind])
+            for question, answer in answers
+        ]
 
 
-def distribution(question: ClosedQuestion, answer: QuestionAnswer) -> tuple[float, ...]:
+def distribution(
+    question: ClosedQuestion, answer: QuestionAnswer, floor_weight: float
+) -> tuple[float, ...]:
     """Probabilities of a question's labels in the caller's order; they sum to 1.
 
-    Where the question asked for a floor, what the model would say to an empty content is taken off:
-    p is proportional to exp(logprob - floor_logprob).
+    p is proportional to exp(logprob - floor_weight * floor_logprob): so much of what the model would
+    say to an empty content is taken off.
     """
     options = answer.prompts[0].options
-    logits = [option.logprob - (option.floor_logprob or 0.0) for option in options]
+    logits = [
+        option.logprob
+        if option.floor_logprob is None
+        else option.logprob - floor_weight * option.floor_logprob
+        for option in options
+    ]
     top = max(logits)
     weights = [math.exp(logit - top) for logit in logits]
     # Rounded once, so that no order of the labels shows.

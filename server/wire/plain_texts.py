@@ -19,7 +19,9 @@ def text_of(value: Any, path: str) -> str:
         return value
     if type(value) not in (dict, list):
         raise Refused(
-            "invalid_field", f"{path} is {kind_of(value)}; a text, an object or a list is needed", path
+            "invalid_field",
+            f"{path} is {kind_of(value)}; a text, an object or a list is needed",
+            path,
         )
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from spinf_serve.engine.work import PromptStyle
 from spinf_serve.packs.question import Prompt, Question
-from spinf_serve.server.wire.closed_questions import ClosedQuestion, Kind
+from spinf_serve.server.wire.closed_questions import FLOOR_WEIGHT, ClosedQuestion, Kind
 
 YES, NO = "Yes", "No"
 """Labels of a question of yes or no."""
@@ -38,7 +38,7 @@ def worded(question: ClosedQuestion, style: PromptStyle) -> Question:
         prompts=(Prompt(text),),
         options=tuple(options),
         case_insensitive=False,
-        empty_floor=True,
+        empty_floor=FLOOR_WEIGHT[style, question.kind] > 0,
         any_length=True,
         any_option_length=True,
     )

@@ -24,7 +24,7 @@ from spinf_serve.server.auth import Guard
 from spinf_serve.server.border import Border
 from spinf_serve.server.config import ServerConfig
 from spinf_serve.server.decision_log.opening import open_decision_log
-from spinf_serve.server.routes import chat, health, models, openapi, score
+from spinf_serve.server.routes import chat, decisions, health, models, openapi, score, systemone
 from spinf_serve.server.routes import packs as pack_routes
 from spinf_serve.server.served_packs import ServedPacks
 from spinf_serve.server.service import Service
@@ -78,7 +78,7 @@ def create_app(
         guard=Guard(config.token, config.trusted_token, config.debug),
         max_body_bytes=config.max_body_bytes,
     )
-    for module in (score, chat, models, pack_routes, openapi, health):
+    for module in (score, chat, systemone, decisions, models, pack_routes, openapi, health):
         app.include_router(module.router)
     return app
 

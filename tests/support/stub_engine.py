@@ -173,7 +173,7 @@ class StubEngine:
             extra = 0
             for place, option in enumerate(question.options):
                 size = len(self.tokenizer.encode(option))
-                if size > self.limits.max_option_tokens:
+                if size > self.limits.max_option_tokens and not question.any_option_length:
                     raise Refused(
                         "option_too_long",
                         f"the option has {size} tokens; the limit is "

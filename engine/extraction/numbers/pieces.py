@@ -165,22 +165,21 @@ class State:
 
     def after(self, text: str) -> "State | None":
         """The state behind more text; None when nothing in the grammar goes on like that."""
-        state: State | None = self
+        state = self
         for char in text:
-            if char in state._after:
-                state = state._after[char]
-            else:
-                before, state = state, self._automaton.step(state, char)
-                before._after[char] = state
-            if state is None:
+            if char not in state._after:
+                state._after[char] = state._automaton.step(state, char)
+            following = state._after[char]
+            if following is None:
                 return None
+            state = following
         return state
 
     @property
     def next_chars(self) -> frozenset[str]:
         """The characters that may follow."""
-        return frozenset().union(
-            *(accepted for node in self._nodes for accepted, _ in node.by_char)
+        return frozenset(
+            char for node in self._nodes for accepted, _ in node.by_char for char in accepted
         )
 
 

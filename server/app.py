@@ -1,7 +1,6 @@
 """Builds the app around an engine, and runs it."""
 
 import asyncio
-import copy
 import errno
 import logging
 import os
@@ -9,13 +8,13 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from threading import Event, Thread
 from types import FrameType
-from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.config import LOGGING_CONFIG
+from starlette.middleware.cors import CORSMiddleware
 from uvicorn.server import HANDLED_SIGNALS
 
 from spinf_serve.engine.api import Engine
@@ -23,11 +22,28 @@ from spinf_serve.packs.errors import Unusable
 from spinf_serve.server.auth import Guard
 from spinf_serve.server.border import Border
 from spinf_serve.server.config import ServerConfig
+from spinf_serve.server.cross_origin import cross_origin
 from spinf_serve.server.decision_log.opening import open_decision_log
-from spinf_serve.server.routes import chat, decisions, health, models, openapi, score, systemone
+from spinf_serve.server.ending import DrainingServer
+from spinf_serve.server.exchange import Observer
+from spinf_serve.server.keys import KeyRing
+from spinf_serve.server.logs import log_config, log_request
+from spinf_serve.server.metrics import Metrics
+from spinf_serve.server.routes import (
+    chat,
+    decisions,
+    health,
+    models,
+    openapi,
+    operations,
+    score,
+    systemone,
+)
+from spinf_serve.server.routes import metrics as scraped
 from spinf_serve.server.routes import packs as pack_routes
 from spinf_serve.server.served_packs import ServedPacks
 from spinf_serve.server.service import Service
+from spinf_serve.server.traffic import Traffic
 from spinf_serve.server.worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -48,9 +64,15 @@ def create_app(
 
     Raises `Unusable` when the decision log that the settings name cannot be one.
     """
+    keys = KeyRing(config.keys, None if config.keys_file is None else Path(config.keys_file))
+    guard = Guard(config.token, config.trusted_token, config.debug, keys, config.open_metrics)
     worker = Worker(open_engine)
+    metrics = Metrics()
+    traffic = Traffic(listeners=(metrics.handled, log_request))
     log = open_decision_log(config, lambda: worker.engine)
-    service = Service(config, worker, packs, observers=[] if log is None else [log])
+    observers: list[Observer] = [traffic, metrics, *([] if log is None else [log])]
+    service = Service(config, worker, packs, observers)
+    metrics.watch(service, traffic, keys)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -58,8 +80,9 @@ def create_app(
         if log is not None:
             log.start()
         stopped = Event()
-        # A daemon: a look at a folder that does not answer must not keep the process from its end.
-        Thread(target=_watch, args=(packs, stopped), name="packs", daemon=True).start()
+        # Daemons: a look at a folder that does not answer must not keep the process from its end.
+        for what, look in (("packs", packs.refresh), ("keys", keys.refresh)):
+            Thread(target=_watch, args=(what, look, stopped), name=what, daemon=True).start()
         yield
         stopped.set()
         await asyncio.to_thread(service.stop)
@@ -73,23 +96,36 @@ def create_app(
     )
     app.state.service = service
     app.state.decision_log = log
-    app.add_middleware(
-        Border,
-        guard=Guard(config.token, config.trusted_token, config.debug),
-        max_body_bytes=config.max_body_bytes,
-    )
-    for module in (score, chat, systemone, decisions, models, pack_routes, openapi, health):
+    app.state.metrics = metrics
+    app.state.traffic = traffic
+    app.state.guard = guard
+    app.add_middleware(Border, guard=guard, traffic=traffic, max_body_bytes=config.max_body_bytes)
+    if config.cors_origin:
+        # Around the border, since a browser asks without a key whether it may ask with one.
+        app.add_middleware(CORSMiddleware, **cross_origin(config.cors_origin))
+    for module in (
+        score,
+        chat,
+        systemone,
+        decisions,
+        models,
+        pack_routes,
+        openapi,
+        health,
+        scraped,
+        operations,
+    ):
         app.include_router(module.router)
     return app
 
 
-def _watch(packs: ServedPacks, stopped: Event) -> None:
-    """Takes up changed packs until it is stopped; a fault in one look leaves what is served."""
+def _watch(what: str, look: Callable[[], None], stopped: Event) -> None:
+    """Looks for changes until it is stopped; a fault in one look leaves what is served."""
     while not stopped.wait(_LOOK_SECONDS):
         try:
-            packs.refresh()
+            look()
         except Exception:
-            logger.exception("the packs' folders could not be looked at; the next look is soon")
+            logger.exception("%s could not be looked at; the next look is soon", what)
 
 
 def serve(app: FastAPI, config: ServerConfig) -> None:
@@ -103,7 +139,8 @@ def serve(app: FastAPI, config: ServerConfig) -> None:
             that a person must mend.
     """
     listening = bind(config.host, config.port)
-    worker = app.state.service.worker
+    service: Service = app.state.service
+    worker = service.worker
     told = False
 
     async def watch() -> None:
@@ -112,21 +149,29 @@ def serve(app: FastAPI, config: ServerConfig) -> None:
             server.should_exit = True
         elif not told and worker.ready:
             told = True
-            _tell_ready(worker, app.state.service.packs)
+            _tell_ready(worker, service.packs)
 
-    server = uvicorn.Server(
+    def drain() -> None:
+        service.draining = True
+
+    server = DrainingServer(
         uvicorn.Config(
             app,
-            log_config=_log_config(),
+            log_config=log_config(config.log_format),
+            access_log=False,
             timeout_keep_alive=config.keepalive_seconds,
             timeout_graceful_shutdown=config.shutdown_seconds,
             callback_notify=watch,
             timeout_notify=0,
             server_header=False,
-        )
+        ),
+        traffic=app.state.traffic,
+        drain=drain,
+        drain_seconds=config.drain_seconds,
+        shutdown_seconds=config.shutdown_seconds,
     )
     with _ended_by_signals(server):
-        _tell_address(listening, config)
+        _tell_address(listening, app.state.guard)
         server.run(sockets=[listening])
     if isinstance(worker.load_error, Unusable):
         raise worker.load_error
@@ -183,12 +228,14 @@ def _why_not(fault: OSError, host: str, port: int) -> str:
     return f"cannot listen on {host} port {port}: {fault.strerror}"
 
 
-def _tell_address(listening: socket.socket, config: ServerConfig) -> None:
+def _tell_address(listening: socket.socket, guard: Guard) -> None:
     name, port = listening.getsockname()[:2]
     shown = f"[{name}]" if ":" in name else name
     logger.info("listening on http://%s:%d; the model is loading", shown, port)
-    if config.token is None and not (name.startswith("127.") or name in _LOOPBACK):
-        logger.warning("anybody who reaches this address may ask: set --token to change that")
+    if not guard.closed and not (name.startswith("127.") or name in _LOOPBACK):
+        logger.warning(
+            "anybody who reaches this address may ask: set --token or --keys-file to change that"
+        )
 
 
 def _tell_ready(worker: Worker, packs: ServedPacks) -> None:
@@ -202,13 +249,3 @@ def _tell_ready(worker: Worker, packs: ServedPacks) -> None:
     if engine.served.stand_in:
         logger.warning("%s", engine.served.note)
     packs.tell(engine)
-
-
-def _log_config() -> dict[str, Any]:
-    """uvicorn's own, with our loggers beside its; requests are logged without bodies or headers."""
-    config = copy.deepcopy(LOGGING_CONFIG)
-    # All of the log goes to one place; stdout may be closed.
-    config["handlers"]["access"]["stream"] = "ext://sys.stderr"
-    ours = {"handlers": ["default"], "level": "INFO", "propagate": False}
-    config["loggers"]["spinf_serve"] = ours
-    return config

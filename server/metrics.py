@@ -1,0 +1,254 @@
+"""What Prometheus reads: counters of what ended, and gauges of what is, in a registry of their own.
+
+Names and meanings stand here only; docs/operations.md, the dashboard and the alert rules are tested
+against them. Labels have few values: routes, codes, named keys, never ids, addresses or texts.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+
+from spinf_serve import __version__
+from spinf_serve.engine.api import Engine
+from spinf_serve.engine.work import Result
+from spinf_serve.packs.errors import Busy
+from spinf_serve.server.calls import Input
+from spinf_serve.server.exchange import Ended, Scored
+from spinf_serve.server.keys import KeyRing
+from spinf_serve.server.service import Service
+from spinf_serve.server.traffic import Handled, Traffic
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_TOKENS = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
+_PROMPTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000)
+_REUSE = (1, 1.25, 1.5, 2, 3, 5, 8, 13, 20, 50)
+
+
+class Metrics:
+    """The metrics of a server.
+
+    `handled` and `ended` belong to the event loop's thread; `text` may be called from any.
+    """
+
+    def __init__(self) -> None:
+        """Registers every counter; `watch` adds what is read when somebody looks."""
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        self._requests = self._counter(
+            "http_requests", "HTTP requests", "route", "method", "status"
+        )
+        self._request_seconds = self._histogram(
+            "http_request_seconds",
+            "From the head of a request to the end of its answer",
+            _SECONDS,
+            "route",
+        )
+        self._errors = self._counter("errors", "Refusals and failures by their code", "code")
+        self._key_requests = self._counter("key_requests", "Requests by named key", "key")
+        self._key_tokens = self._counter("key_tokens", "Tokens read by named key", "key")
+        self._scored = self._counter("scored_requests", "Requests that were scored", "route")
+        self._inputs = self._counter("inputs", "Contents that were scored")
+        self._questions = self._counter("questions", "Questions, once for each content")
+        self._prompts = self._counter("prompts", "Filled templates, once for each content")
+        self._tokens = self._counter(
+            "tokens",
+            "Tokens of contents, of questions and of floors as asked, and those read for them",
+            "kind",
+        )
+        self._packs = self._counter("pack_inputs", "Contents by pack", "pack", "version")
+        self._warnings = self._counter("warnings", "Warnings in answers by code", "code")
+        self._stages = self._histogram(
+            "stage_seconds",
+            "Time of scored requests by stage: wall is all but the upload and the sending, compile "
+            "reading and tokenising, queue waiting, score sharing passes, busy the model's part",
+            _SECONDS,
+            "stage",
+        )
+        self._content_tokens = self._histogram("content_tokens", "Tokens of a content", _TOKENS)
+        self._content_prompts = self._histogram(
+            "content_prompts", "Filled templates asked of one content in a request", _PROMPTS
+        )
+        self._reuse = self._histogram(
+            "reuse_ratio",
+            "Tokens of a content read anew for each of its questions, over those that are read",
+            _REUSE,
+        )
+
+    def watch(self, service: Service, traffic: Traffic, keys: KeyRing) -> None:
+        """Adds the gauges of what is now, and the counters that engine and scheduler keep."""
+        self._registry.register(_Now(service, traffic, keys))
+
+    def text(self) -> bytes:
+        """All of it in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def handled(self, handled: Handled, _: Ended | None) -> None:
+        """Counts a request that is over."""
+        self._requests.labels(handled.route, handled.method, handled.status).inc()
+        self._request_seconds.labels(handled.route).observe(handled.seconds)
+        self._key_requests.labels(handled.caller.name).inc()
+        if handled.code is not None:
+            self._errors.labels(handled.code).inc()
+
+    def ended(self, request: Ended) -> None:
+        """Counts what the service did; also for requests that are rows of a file."""
+        if request.scored is None:
+            return
+        scored = request.scored
+        self._scored.labels(request.route).inc()
+        self._inputs.inc(scored.usage.inputs)
+        self._prompts.inc(scored.usage.prompts)
+        for kind, tokens in _tokens_of(scored):
+            self._tokens.labels(kind).inc(tokens)
+        self._key_tokens.labels(request.caller.name).inc(scored.usage.processed_tokens)
+        for used in scored.asked.call.packs:
+            self._packs.labels(used.pack.id, used.pack.version).inc(scored.usage.inputs)
+        for warning in scored.warnings:
+            self._warnings.labels(warning.code).inc()
+        for stage in ("wall", "compile", "queue", "score", "busy"):
+            self._stages.labels(stage).observe(getattr(scored.timing, stage) / 1e3)
+        for content in _contents(scored):
+            self._questions.inc(content.questions)
+            self._content_tokens.observe(content.tokens)
+            self._content_prompts.observe(content.prompts)
+            self._reuse.observe(content.reuse)
+
+    def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
+        return Counter(f"spinf_{name}", meaning, labels, registry=self._registry)
+
+    def _histogram(
+        self, name: str, meaning: str, buckets: Sequence[float], *labels: str
+    ) -> Histogram:
+        return Histogram(f"spinf_{name}", meaning, labels, buckets=buckets, registry=self._registry)
+
+
+def _tokens_of(scored: Scored) -> Iterable[tuple[str, int]]:
+    usage = scored.usage
+    return (
+        ("content", usage.content_tokens),
+        ("query", usage.query_tokens),
+        ("floor", usage.floor_tokens),
+        ("read", usage.processed_tokens),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """One content of a request, whole even where it was read in chunks.
+
+    Attributes:
+        tokens: of the content.
+        questions, prompts: asked of it.
+        reuse: tokens that reading it anew for each prompt takes, over those read; 1 or more but for
+            contents of a token or none.
+    """
+
+    tokens: int
+    questions: int
+    prompts: int
+    reuse: float
+
+
+def _contents(scored: Scored) -> Iterator[_Content]:
+    pairs = zip(scored.asked.call.inputs, scored.results, strict=True)
+    for _, group in groupby(pairs, key=lambda pair: pair[0].path):
+        yield _content(list(group))
+
+
+def _content(parts: list[tuple[Input, Result]]) -> _Content:
+    first = parts[0][0]
+    prompts = sum(len(question.prompts) for question in first.questions)
+    tokens = sum(result.counts.content_tokens for _, result in parts)
+    asked = sum(result.counts.query_tokens for _, result in parts)
+    read = sum(result.counts.packed_tokens for _, result in parts)
+    reuse = (prompts * tokens + asked) / max(1, read)
+    return _Content(tokens, len(first.questions), prompts, reuse)
+
+
+class _Now:
+    """A collector: what a server is doing, looked up at every scrape."""
+
+    def __init__(self, service: Service, traffic: Traffic, keys: KeyRing) -> None:
+        self._service = service
+        self._traffic = traffic
+        self._keys = keys
+
+    def describe(self) -> Iterator[Metric]:
+        """The families as they are without an engine; the registry checks their names."""
+        yield from self._server()
+
+    def collect(self) -> Iterator[Metric]:
+        """The families with their values of now."""
+        yield from self._server()
+        try:
+            engine = self._service.worker.engine
+        except Busy:
+            return
+        yield from self._engine(engine)
+
+    def _server(self) -> Iterator[Metric]:
+        service, worker = self._service, self._service.worker
+        draining = service.draining
+        yield _gauge("ready", "1 when requests are answered", worker.ready and not draining)
+        yield _gauge("draining", "1 when new requests are turned away", draining)
+        yield _gauge("http_requests_running", "HTTP requests in work", self._traffic.running)
+        yield _gauge(
+            "requests_in_flight", "Scoring requests that hold a slot", service.admission.in_flight
+        )
+        yield _gauge("queue_limit", "Requests that may wait", service.config.queue)
+        yield _gauge(
+            "step_running_seconds", "How long the pass that runs has taken", worker.step_seconds
+        )
+        yield _gauge("load_seconds", "How long the model took to load", worker.load_seconds)
+        yield _gauge(
+            "keys_file_fault",
+            "1 when the file of keys is not in effect",
+            self._keys.fault is not None,
+        )
+        yield _gauge(
+            "packs_faults", "Packs that could not be taken up", len(service.packs.catalogue.faults)
+        )
+
+    def _engine(self, engine: Engine) -> Iterator[Metric]:
+        served, stats = engine.served, engine.stats
+        yield InfoMetricFamily(
+            "spinf_build",
+            "What is served",
+            value={
+                "version": __version__,
+                "model": served.id,
+                "fingerprint": engine.fingerprint.short,
+            },
+        )
+        yield _count("passes", "Forward passes", stats.passes)
+        yield _count("rows", "Tokens read in passes", stats.rows)
+        yield _count("reads", "Rows whose next token was read", stats.reads)
+        yield _count("nan", "Contents whose answer was no number", stats.nan_faults)
+        yield _gauge("pass_rows_limit", "Rows a pass has room for", engine.config.pass_tokens)
+        host = CounterMetricFamily(
+            "spinf_host_seconds", "Host time by part of the work", labels=("part",)
+        )
+        for part in stats.HOST_PARTS:
+            host.add_metric((part,), getattr(stats, f"{part}_seconds"))
+        yield host
+        yield _count("forward_seconds", "Launching passes and waiting", stats.forward_seconds)
+        yield _count("device_seconds", "Passes on the device", stats.device_seconds)
+
+
+def _gauge(name: str, meaning: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"spinf_{name}", meaning, value=float(value))
+
+
+def _count(name: str, meaning: str, value: float) -> Metric:
+    return CounterMetricFamily(f"spinf_{name}", meaning, value=float(value))

@@ -21,6 +21,7 @@ from spinf_serve.engine.pipeline import (
     Returned,
     Started,
 )
+from spinf_serve.engine.schedule import Schedule
 from spinf_serve.engine.scoring.job import FloorRead, Job, answer, compile_job, floor_read
 from spinf_serve.engine.scoring.question_set import Compiler, LruCache, PromptKey
 from spinf_serve.engine.scoring.read import FloatArray, read_scores
@@ -150,13 +151,21 @@ class Engine:
         questions = job.question_set
         self._jobs[job.tree.key] = job
         if questions.floors is None:
-            self._want_floors(job)
-        self._pipeline.put(job.tree)
+            self._want_floors(job, turn)
+        self._pipeline.schedule.put(job.tree, turn)
 
     def cancel(self, job: Job) -> None:
-        """Drops a work that nobody waits for any more; floors it asked for stay."""
+        """Drops a work that nobody waits for any more, and floors that it alone waits for.
+
+        No pass that starts from now on holds a row of them.
+        """
         if self._jobs.pop(job.tree.key, None) is not None:
+            self._pipeline.schedule.drop(job.tree)
             job.tree.cancelled = True
+            for read in job.waits_for:
+                read.waiting -= 1
+                if not read.waiting and read.tree.key in self._floor_reads:
+                    self._abandon(read)
             self._trunks.leave(job.tree)
             self._forward.release(job.tree.key)
 
@@ -226,7 +235,12 @@ class Engine:
             else:
                 return
 
-    def _want_floors(self, job: Job) -> None:
+    @property
+    def schedule(self) -> Schedule:
+        """What waits, to be looked at from any thread."""
+        return self._pipeline.schedule
+
+    def _want_floors(self, job: Job, turn: Turn) -> None:
         questions = job.question_set
         new: list[PromptKey] = []
         for key in questions.missing_floors():
@@ -237,6 +251,7 @@ class Engine:
                 read = self._pending_floors[key]
                 if read not in job.waits_for:
                     job.waits_for.append(read)
+                    self._pipeline.schedule.hurry(read.tree, turn.aside())
             else:
                 new.append(key)
         if new:
@@ -246,9 +261,20 @@ class Engine:
             self._floor_reads[read.tree.key] = read
             self._pending_floors |= dict.fromkeys(new, read)
             job.waits_for.append(read)
-            self._pipeline.put(read.tree)
+            self._pipeline.schedule.put(read.tree, turn.aside())
+        for read in job.waits_for:
+            read.waiting += 1
         if not job.waits_for:
             questions.settle_floors()
+
+    def _abandon(self, read: FloorRead) -> None:
+        """Forgets floors that are not read to the end."""
+        del self._floor_reads[read.tree.key]
+        self._pipeline.schedule.drop(read.tree)
+        read.tree.cancelled = True
+        self._forward.release(read.tree.key)
+        for key in read.keys:
+            del self._pending_floors[key]
 
     def _ended(self, flight: Returned | Lost) -> list[Finished]:
         """What a pass that is no longer in flight finished."""
@@ -331,12 +357,9 @@ class Engine:
         """
         keys = {tree.key for tree in lost.packed.parts}
         trunks = self._trunks.lost(lost.packed)
-        reads = [self._floor_reads.pop(key) for key in keys if key in self._floor_reads]
+        reads = [self._floor_reads[key] for key in keys if key in self._floor_reads]
         for read in reads:
-            read.tree.cancelled = True
-            self._forward.release(read.tree.key)
-            for key in read.keys:
-                del self._pending_floors[key]
+            self._abandon(read)
         failed = [
             job
             for job in self._jobs.values()

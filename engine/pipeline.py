@@ -12,8 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
+from spinf_serve.engine.schedule import Schedule
 from spinf_serve.engine.stats import Stats
-from spinf_serve.engine.tree.packing import PackedPass, Tree, next_pass
+from spinf_serve.engine.tree.packing import PackedPass
 from spinf_serve.engine.trunk_cache import TrunkCache
 
 logger = logging.getLogger(__name__)
@@ -125,8 +126,7 @@ class Pipeline:
         self._token_budget = token_budget
         self._little_rows = max(1, token_budget // _LITTLE)
         self._stats = stats
-        self._waiting: deque[Tree] = deque()
-        self._waiting_rows = 0
+        self.schedule = Schedule()
         self._flights: deque[_Flight] = deque()
 
     @property
@@ -152,9 +152,9 @@ class Pipeline:
         it could be costs the device less than standing idle until there is more. Never where
         `start` itself waits for the pass.
         """
-        if not (self._forward.ahead and self.has_room and self._waiting):
+        if not (self._forward.ahead and self.has_room and self.schedule):
             return False
-        return self._waiting_rows >= self._token_budget or self._running < self._little_rows
+        return self.schedule.rows >= self._token_budget or self._running < self._little_rows
 
     @property
     def _running(self) -> int:
@@ -162,18 +162,13 @@ class Pipeline:
         done = self._forward.done
         return sum(flight.rows for flight in self._flights if not done(flight.started))
 
-    def put(self, tree: Tree) -> None:
-        """Queues a tree."""
-        self._waiting.append(tree)
-        self._waiting_rows += tree.packed_tokens
-
     def fill(self) -> Lost | None:
         """Starts passes while there is room and something waits; a failing one ends it.
 
         Whatever waits goes, be it much less than a pass: held back it would gain little for the
         device, and those who wait for it would lose the time until a running pass ends.
         """
-        while self.has_room and self._waiting:
+        while self.has_room and self.schedule:
             lost = self.start_next()
             if lost is not None:
                 return lost
@@ -182,15 +177,11 @@ class Pipeline:
     def start_next(self) -> Lost | None:
         """Packs and starts one pass, if anything waits; what it comes to when that fails."""
         start = time.perf_counter()
-        packed = next_pass(self._waiting, self._token_budget, self._trunks)
+        packed = self.schedule.next_pass(self._token_budget, self._trunks)
         packed_at = time.perf_counter()
         self._stats.pack_seconds += packed_at - start
         if packed is None:
-            self._waiting_rows = 0
             return None
-        # About right: stems that a later part of a tree repeats are not foreseen.
-        left = max(0, self._waiting_rows - len(packed.plan.tokens))
-        self._waiting_rows = left if self._waiting else 0
         try:
             started = self._forward.start(packed)
         except OutOfDeviceMemory as full:

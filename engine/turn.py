@@ -3,7 +3,7 @@
 A plain value that travels from the server to the schedule. Knows neither.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
 
@@ -31,6 +31,10 @@ class Turn:
 
     caller: str = ""
     priority: Priority = Priority.INTERACTIVE
+
+    def aside(self) -> "Turn":
+        """The turn of what this request needs and others may wait for too: a request of its own."""
+        return self if self is FIRST_COME else replace(self)
 
 
 FIRST_COME: Final = Turn()

@@ -22,11 +22,16 @@ _keys = count(1)
 
 @dataclass(eq=False, slots=True)
 class FloorRead:
-    """A tree that reads floors: prompts on empty content, for every job that waits for them."""
+    """A tree that reads floors: prompts on empty content, for every job that waits for them.
+
+    Attributes:
+        waiting: how many jobs do.
+    """
 
     tree: Tree
     forest: Forest
     keys: list[PromptKey]
+    waiting: int = 0
 
 
 @dataclass(eq=False, slots=True)

@@ -4,7 +4,7 @@ Knows no text and no device. What a tree's rows compute does not depend on how i
 this file decides about speed and memory only.
 """
 
-from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -15,6 +15,9 @@ from spinf_serve.engine.tree.trie import Trie
 
 _NEARLY: Final = (3, 4)
 """Share of the budget, as a fraction, from which a pass may end before a tree that it has no room for."""
+
+_MOST_LOOKED_AT: Final = 32
+"""Trees that do not fit which a pass is offered before it stays as full as it is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +74,15 @@ class Tree:
     def packed_tokens(self) -> int:
         """Rows the tree takes when nothing is read twice."""
         return len(self.trunk) + len(self.chain) + self.trie.nodes
+
+    @property
+    def rows_left(self) -> int:
+        """Rows that the unplanned part of it takes, in one piece."""
+        if self.is_planned:
+            return 0
+        first = self.paths_done
+        own = self.trie.nodes - int(self.trie.own_start[first]) + int(self.trie.path_own[first])
+        return len(self.trunk) - self.trunk_done + len(self.chain) + own
 
     @property
     def is_planned(self) -> bool:
@@ -148,28 +160,40 @@ def new_tree(key: int, trunk: IntArray, chain: IntArray, trie: Trie, reads: Read
     )
 
 
-def next_pass(waiting: deque[Tree], budget: int, trunks: Trunks | None = None) -> PackedPass | None:
-    """Takes the next pass of at most `budget` rows off the waiting trees, first come first.
+def next_pass(
+    waiting: Iterable[Tree],
+    budget: int,
+    trunks: Trunks | None = None,
+    may_cut: Callable[[Tree], bool] = lambda tree: True,
+) -> PackedPass | None:
+    """Takes the next pass of at most `budget` rows from waiting trees, in the order they come in.
 
-    Advances the trees it takes from and removes those that are wholly planned. A single path longer
-    than the budget makes a pass of its own. Returns None when nothing waits.
+    Advances the trees it takes from; those that are cancelled or wholly planned it passes over. A
+    single path longer than the budget makes a pass of its own. Behind the first tree that the pass
+    has no room for, small ones that fit whole fill what is left. Returns None when nothing waits.
 
     Args:
+        waiting: is asked for the next tree when the one before was dealt with.
         trunks: what is kept of trunks after their trees. A tree whose trunk is read in this pass
             for another one waits for the next.
+        may_cut: whether a tree may begin here and go on in a later pass, its trunk being kept on
+            the device until then. Some tree of those that wait must be begun or allowed to.
     """
     building = _Rows(budget, trunks)
-    held: list[Tree] = []
-    while waiting:
-        tree = waiting[0]
-        if not (tree.cancelled or tree.is_begun or trunks is None or trunks.find(tree)):
-            held.append(waiting.popleft())
-            continue
-        if not tree.cancelled and not _take_from(tree, building):
-            break
+    is_full, looked = False, 0
+    for tree in waiting:
         if tree.cancelled or tree.is_planned:
-            waiting.popleft()
-    waiting.extendleft(reversed(held))
+            continue
+        if not (tree.is_begun or trunks is None or trunks.find(tree)):
+            continue
+        if tree.rows_left <= building.room:
+            _take_from(tree, building)
+        elif is_full or not (tree.is_begun or may_cut(tree)):
+            looked += 1
+        else:
+            is_full = not _take_from(tree, building)
+        if building.rows and (not building.room or looked == _MOST_LOOKED_AT):
+            break
     return _finish(building) if building.rows else None
 
 

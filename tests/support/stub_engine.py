@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from spinf_serve.engine.api import Engine, Stats, Turn
+from spinf_serve.engine.config import EngineConfig
 from spinf_serve.engine.fingerprint import Fingerprint
 from spinf_serve.engine.models.served import ServedModel
 from spinf_serve.engine.work import Counts, Limits, Result, Work
@@ -105,6 +106,7 @@ class StubEngine:
         self.cancelled = 0
         self.turns: list[Turn | None] = []
         self.stats = Stats()
+        self.config = EngineConfig(model="stub", device="cpu", token_budget=4096)
         self._jobs: dict[StubJob, None] = {}
         self._sets: dict[tuple[Question, ...], _Set] = {}
 

@@ -128,8 +128,7 @@ def fit_pack(
     )
     report = None
     if held.rows.ids:
-        chunks = [[one] for one in vectors(pack, held.answers)]
-        report = judge(pack, constants, chunks, held.rows.labels)
+        report = judge(pack, constants, vectors(pack, held.answers), held.rows.labels)
     return Fitted(
         pack,
         identity,
@@ -230,7 +229,7 @@ def _parts(
     project: Project, dataset: str, pack: Pack, kept: Matrix
 ) -> tuple[_Part, _Part, Mapping[str, str]]:
     """Rows to fit on, rows held back, and those that were refused."""
-    answers, indexes = arranged(pack, kept.logprobs, kept.floors)
+    answers, indexes = arranged(pack, kept.logprobs, kept.floors, kept.starts)
     answered = {kept.rows[index] for index in indexes.tolist()}
     found = {row.id: row for row in rows(project, dataset)}
     open_rows = [id for id in kept.rows if id not in answered and id not in kept.refused]

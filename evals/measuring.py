@@ -104,7 +104,7 @@ def evaluate(
 
     Raises `Unusable` when a row's label for a question is none of its options.
     """
-    whole, indexes = arranged(pack, matrix.logprobs, matrix.floors)
+    whole, indexes = arranged(pack, matrix.logprobs, matrix.floors, matrix.starts)
     wanted = set(matrix.rows)
     at = {matrix.rows[index]: place for place, index in enumerate(indexes.tolist())}
     refused = []
@@ -125,13 +125,21 @@ def evaluate(
         )
         for judged in judged_targets(pack, constants, here, answers)
     ]
-    questions, notes = asked(pack, here, answers)
+    # Of a content that was cut, each chunk has its own answer and the whole none.
+    whole_at = np.flatnonzero(answers.chunks == 1)
+    uncut = [here[index] for index in whole_at.tolist()]
+    questions, notes = asked(pack, uncut, taken(answers, whole_at))
     targets += [
         with_answers(
-            measured(one.judged, here, slices=slices), one, _weights(here, one.judged.labelled())
+            measured(one.judged, uncut, slices=slices), one, _weights(uncut, one.judged.labelled())
         )
         for one in questions
     ]
+    if len(uncut) < len(here):
+        notes.append(
+            f"{len(here) - len(uncut)} rows are longer than the model reads at once and were read in"
+            f" chunks ({pack.on_long} of their z); single questions are judged without them"
+        )
     return Evaluation(
         made,
         len(here) + len(refused),

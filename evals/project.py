@@ -116,6 +116,16 @@ _MIGRATIONS: Final = (
         report JSON NOT NULL
     );
     """,
+    """
+    CREATE TABLE cut (                      -- how contents were read that may be longer than a read
+        model BIGINT NOT NULL,
+        content BIGINT NOT NULL,            -- the whole
+        "before" BIGINT NOT NULL,           -- characters of the context before and after the text
+        "after" BIGINT NOT NULL,
+        most_tokens BIGINT NOT NULL,        -- of a read
+        parts BIGINT[] NOT NULL             -- contents that were read for it, in order
+    );
+    """,
 )
 """What each version adds to the tables of the one before; never changed once released."""
 

@@ -24,6 +24,7 @@ def with_reads(pack: Pack, target: TargetReport, answers: Answers) -> TargetRepo
         answers: on the rows of the target, in their order.
     """
     at = target.judged.labelled()
+    at = at[answers.chunks[at] == 1]
     reads = [read for read in pack.reads if read.category == target.judged.target]
     if not reads or not len(at):
         return target

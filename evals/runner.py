@@ -8,15 +8,26 @@ next time. Judges nothing.
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
+
+import duckdb
 
 from spinf_serve.evals.pace import Pace
 from spinf_serve.evals.project import Project
-from spinf_serve.evals.score_tables import Findings, Known, keep, known
+from spinf_serve.evals.score_tables import Cut, Findings, Known, Whole, keep, known
 from spinf_serve.evals.scorer import Scorer, Work, cautions
-from spinf_serve.evals.store import Item, asked_about, count_rows, in_order, items, prompts
+from spinf_serve.evals.store import (
+    Item,
+    asked_about,
+    count_rows,
+    cuts_for,
+    in_order,
+    items,
+    prompts,
+)
 from spinf_serve.packs.answer import QuestionAnswer
+from spinf_serve.packs.chunks import chunks_of
 from spinf_serve.packs.digests import content_digest
 from spinf_serve.packs.errors import Fault, Refused, Unusable
 from spinf_serve.packs.pack import Pack
@@ -35,7 +46,7 @@ SHOWN_ROWS = 5
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What a run did. Answers are filled templates on contents.
+    """What a run did. Answers are filled templates on contents, or on chunks of long ones.
 
     Attributes:
         rows: of the dataset or split.
@@ -46,6 +57,7 @@ class RunReport:
             every denominator.
         failed: rows without an answer through no fault of theirs; the next run asks them again.
         seconds: that it took.
+        cut: rows that were read in chunks.
     """
 
     rows: int
@@ -55,11 +67,13 @@ class RunReport:
     refused: Mapping[str, int]
     failed: int
     seconds: float
+    cut: int = 0
 
     def __str__(self) -> str:
         refused = sum(self.refused.values())
         codes = ", ".join(f"{code} {count:,}" for code, count in self.refused.items())
-        tail = f", {self.failed:,} failed and are asked again next time" if self.failed else ""
+        tail = f", {self.cut:,} rows read in chunks" if self.cut else ""
+        tail += f", {self.failed:,} failed and are asked again next time" if self.failed else ""
         return (
             f"{self.rows:,} rows: {self.asked:,} answers asked, {self.reused:,} reused,"
             f" {refused:,} rows refused{f' ({codes})' if codes else ''}{tail};"
@@ -82,7 +96,8 @@ def run(
         say: gets a line now and then: rate, time left, what was reused.
         split: of these rows only; None asks of all.
 
-    Floors are asked for once a prompt, unless the scorer rounds, also for packs that want none in
+    A content that is longer than the model reads at once is cut as the server does it, where the
+    pack says so and the scorer tells how much it reads; else it is refused. Floors are asked for once a prompt, unless the scorer rounds, also for packs that want none in
     their answers: lifts are measured against them.
 
     Raises:
@@ -122,7 +137,8 @@ class _Run:
         self._found = Findings()
         self._saved_at = time.monotonic()
         self._refused: Counter[str] = Counter()
-        self._asked = self._reused = self._floors = self._failed = 0
+        self._asked = self._reused = self._floors = self._failed = self._cut = 0
+        self._reader = None if pack.on_long == "refuse" else scorer.reader
         self._faults = self._unpresented = 0
         self._pace = Pace(say)
         self._say = say
@@ -142,11 +158,11 @@ class _Run:
                     rows = items(
                         connection, self._dataset, self._pack, split=self._split, after=after
                     )
-                    window = _window(rows)
-                    held = known(connection, self._identity, window.contents, self._prompts)
+                    found = self._looked_up(connection, rows)
                 if not rows:
                     # Rows were deleted meanwhile.
                     break
+                window, held = self._window(*found)
                 after = rows[-1].number
                 seen += len(rows)
                 self._work_off(window, held, seen / total)
@@ -156,11 +172,69 @@ class _Run:
             self._save()
         seconds = time.monotonic() - begun
         counts = self._asked, self._reused, self._floors
-        return RunReport(seen, *counts, dict(self._refused), self._failed, seconds)
+        if self._reader is None and self._pack.on_long != "refuse":
+            for line in _uncut(self._refused["content_too_long"], self._identity.served):
+                self._say(line)
+        return RunReport(seen, *counts, dict(self._refused), self._failed, seconds, self._cut)
+
+    def _looked_up(
+        self, connection: duckdb.DuckDBPyConnection, rows: Sequence[Item]
+    ) -> tuple[list[tuple[Item, str]], dict[Whole, Cut], Known]:
+        """Rows that the pack presents, with their digests; how long ones were cut; what is kept."""
+        presented = []
+        for item in rows:
+            if isinstance(item.content, Refused):
+                self._note_unpresented(item.id, item.content)
+            else:
+                presented.append((item, content_digest(item.content)))
+        digests = {digest for _, digest in presented}
+        cuts = {}
+        if self._reader is not None:
+            # Also of those that fit: they may have been cut under another limit.
+            cuts = cuts_for(connection, self._identity, self._pack, digests)
+        digests.update(*(cut.parts for cut in cuts.values()))
+        return presented, cuts, known(connection, self._identity, digests, self._prompts)
+
+    def _window(
+        self, presented: Sequence[tuple[Item, str]], cuts: Mapping[Whole, Cut], held: Known
+    ) -> tuple["_Window", Known]:
+        """What is to be read for rows, long ones cut; and what is kept of that."""
+        window = _Window()
+        fresh: set[str] = set()
+        for item, digest in presented:
+            content = str(item.content)
+            parts: Sequence[str] = (digest,)
+            texts: Sequence[str] = (content,)
+            key = (digest, *item.context)
+            cut = cuts.get(key)
+            if self._reader is not None and (cut or not self._reader.surely_fits(content)):
+                settled = cut is not None and cut.most_tokens == self._reader.most_tokens
+                if cut is not None and settled and self._whole(cut.parts, held):
+                    # Nothing is going to be asked of it, so that its texts are not needed.
+                    parts, texts = cut.parts, ("",) * len(cut.parts)
+                else:
+                    texts = chunks_of(self._reader, *item.halved())
+                    parts = tuple(map(content_digest, texts))
+                    if not settled:
+                        self._found.cuts[key] = Cut(self._reader.most_tokens, tuple(parts))
+                        fresh.update(parts)
+                self._cut += len(parts) > 1
+                self._found.texts |= dict.fromkeys((digest, *parts), item.text_digest)
+            window.add(item, parts, texts)
+        if fresh:
+            with self._project.open(write=False) as connection:
+                more = known(connection, self._identity, fresh, self._prompts)
+            held = Known(
+                {**held.prompts, **more.prompts}, {**held.refused, **more.refused}, held.floors
+            )
+        return window, held
+
+    def _whole(self, parts: Sequence[str], held: Known) -> bool:
+        """Whether every prompt was answered, or refused, on all of these."""
+        return all(len(held.prompts.get(one, ())) == len(self._prompts) for one in parts)
 
     def _work_off(self, window: "_Window", held: Known, share: float) -> None:
         """Asks what is missing of some rows; `share` is that of the dataset up to their end."""
-        self._note_unpresented(window)
         missing = {
             digest: tuple(
                 prompt for prompt in self._prompts if prompt not in held.prompts.get(digest, ())
@@ -192,14 +266,17 @@ class _Run:
                 self._pace.done(len(batch), self._told())
                 if time.monotonic() - self._saved_at > SAVE_SECONDS:
                     self._save()
-        for digest, code in lost.items():
+        for digest in lost:
             if digest not in held.refused:
                 # Of equal rows, none has what the first one did not get.
                 self._reused -= (window.counts[digest] - 1) * len(missing.get(digest, ()))
-            if code is None:
-                self._failed += window.counts[digest]
-            else:
-                self._refused[code] += window.counts[digest]
+        for parts in window.rows:
+            codes = [lost[part] for part in parts if part in lost]
+            refusals = [code for code in codes if code is not None]
+            if refusals:
+                self._refused[refusals[0]] += 1
+            elif codes:
+                self._failed += 1
 
     def _ask(
         self,
@@ -229,7 +306,7 @@ class _Run:
                 # The others of its questions may well be answered.
                 if not self._asked:
                     id = self._pack.questions[self._prompts[named[0]][0]].id
-                    row = window.rows[digest]
+                    row = window.first[digest]
                     raise Unusable(f"row {row}: question {id}: {outcome.message}")
                 self._refuse(digest, [one for one in named if one in absent], outcome)
                 lost[digest] = outcome.code
@@ -301,13 +378,12 @@ class _Run:
         for prompt in wanted:
             self._found.refusals[digest, prompt] = refused.code, refused.message
 
-    def _note_unpresented(self, window: "_Window") -> None:
-        """Counts rows that the pack cannot present; names the first ones of the run."""
-        for id, refused in window.unpresented.items():
-            if self._unpresented < SHOWN_ROWS:
-                self._say(f"row {id}: {refused.message}")
-            self._unpresented += 1
-            self._refused[refused.code] += 1
+    def _note_unpresented(self, id: str, refused: Refused) -> None:
+        """Counts a row that the pack cannot present; names the first ones of the run."""
+        if self._unpresented < SHOWN_ROWS:
+            self._say(f"row {id}: {refused.message}")
+        self._unpresented += 1
+        self._refused[refused.code] += 1
 
     def _save(self) -> None:
         if self._found:
@@ -323,41 +399,45 @@ class _Run:
         return f"{reused}{f'; {refused:,} rows refused' if refused else ''}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Window:
-    """Some rows of a dataset.
+    """What is read for some rows of a dataset.
 
     Attributes:
-        contents: content digest -> content; equal rows are one.
-        counts: content digest -> rows.
-        rows: content digest -> id of the first row.
+        contents: content digest -> content, or nothing where none of it is going to be asked; equal
+            ones are one.
+        counts: content digest -> how often it stands in rows.
+        rows: digests of what is read for each row.
+        first: content digest -> id of the first row.
         texts: content digest -> digest of that row's text alone.
-        unpresented: id of a row -> why the pack cannot present it.
     """
 
-    contents: Mapping[str, str]
-    counts: Mapping[str, int]
-    rows: Mapping[str, str]
-    texts: Mapping[str, str]
-    unpresented: Mapping[str, Refused]
+    contents: dict[str, str] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    rows: list[Sequence[str]] = field(default_factory=list)
+    first: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def add(self, item: Item, parts: Sequence[str], texts: Sequence[str]) -> None:
+        """Takes a row: digests and texts of what is read for it."""
+        self.rows.append(parts)
+        self.counts.update(parts)
+        for digest, text in zip(parts, texts, strict=True):
+            if text or digest not in self.contents:
+                self.contents[digest] = text
+            self.first.setdefault(digest, item.id)
+            self.texts.setdefault(digest, item.text_digest)
 
 
-def _window(rows: Sequence[Item]) -> _Window:
-    contents: dict[str, str] = {}
-    counts: Counter[str] = Counter()
-    first: dict[str, str] = {}
-    texts: dict[str, str] = {}
-    unpresented: dict[str, Refused] = {}
-    for item in rows:
-        if isinstance(item.content, Refused):
-            unpresented[item.id] = item.content
-            continue
-        digest = content_digest(item.content)
-        contents[digest] = item.content
-        counts[digest] += 1
-        first.setdefault(digest, item.id)
-        texts.setdefault(digest, item.text_digest)
-    return _Window(contents, counts, first, texts, unpresented)
+def _uncut(rows: int, served: str) -> list[str]:
+    """What to know of rows that the pack would have cut, where nobody could."""
+    if not rows:
+        return []
+    told = (
+        f"{rows:,} rows are longer than {served} reads at once; the pack has such rows cut, which"
+        " takes the model in this process: leave out --server"
+    )
+    return [told]
 
 
 def _finite(values: Logprobs, question: Question) -> Logprobs:

@@ -47,6 +47,24 @@ class Identity:
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
+Whole = tuple[str, int, int]
+"""A content that may be longer than a read: its digest, and how many characters of it stand before
+and after the text, which a cut leaves alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How such a content is read.
+
+    Attributes:
+        most_tokens: of a read, when it was cut.
+        parts: digests of what is read for it, in order; its own when it fits.
+    """
+
+    most_tokens: int
+    parts: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class Findings:
     """What was answered and is not kept yet.
@@ -56,15 +74,17 @@ class Findings:
         floors: prompt digest -> the same on empty content.
         refusals: (content digest, prompt digest) -> error code and message.
         texts: content digest -> digest of the row's text alone, by which its scores are deleted.
+        cuts: of contents that may be longer than a read; they take the place of earlier ones.
     """
 
     scores: dict[tuple[str, str], Logprobs] = field(default_factory=dict)
     floors: dict[str, Logprobs] = field(default_factory=dict)
     refusals: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
+    cuts: dict[Whole, Cut] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.scores or self.floors or self.refusals)
+        return bool(self.scores or self.floors or self.refusals or self.cuts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +175,11 @@ def keep(
             ],
         )[0]
     pairs = [*found.scores, *found.refusals]
-    contents = _made(
-        connection, "content", {content: found.texts.get(content) for content, _ in pairs}
-    )
+    named = dict.fromkeys(content for content, _ in pairs)
+    named |= dict.fromkeys(one for cut in found.cuts.values() for one in cut.parts)
+    named |= dict.fromkeys(whole for whole, _, _ in found.cuts)
+    contents = _made(connection, "content", {one: found.texts.get(one) for one in named})
+    _keep_cuts(connection, model, contents, found.cuts)
     asked = dict.fromkeys([prompt for _, prompt in pairs] + list(found.floors))
     places = _made(connection, "prompt", {prompt: lengths[prompt] for prompt in asked})
     if found.scores:
@@ -193,6 +215,29 @@ def keep(
             " (SELECT 1 FROM floor WHERE model = $1 AND prompt = $2)",
             [model, places[prompt], list(logprobs)],
         )
+
+
+def cuts_of(
+    connection: duckdb.DuckDBPyConnection, identity: Identity, contents: Collection[str]
+) -> dict[Whole, Cut]:
+    """How contents were read that may be longer than a read; those that never were are left out."""
+    wholes = {id: digest for digest, id in ids_of(connection, "content", contents).items()}
+    found = connection.execute(
+        """
+        SELECT content, "before", "after", most_tokens, list(named.digest ORDER BY place)
+        FROM (
+            SELECT content, "before", "after", most_tokens, unnest(parts) AS part,
+                generate_subscripts(parts, 1) AS place
+            FROM cut WHERE model = $1 AND content IN (SELECT unnest($2::BIGINT[]))
+        ) AS each JOIN content AS named ON named.id = part
+        GROUP BY content, "before", "after", most_tokens
+        """,
+        [model_id(connection, identity), list(wholes)],
+    ).fetchall()
+    return {
+        (wholes[whole], before, after): Cut(most, tuple(parts))
+        for whole, before, after, most, parts in found
+    }
 
 
 def identity_of(connection: duckdb.DuckDBPyConnection, bits: str) -> Identity:
@@ -270,6 +315,25 @@ def floors(
         [model_id(connection, identity), list(named)],
     ).fetchall()
     return {named[prompt]: tuple(logprobs) for prompt, logprobs in found}
+
+
+def _keep_cuts(
+    connection: duckdb.DuckDBPyConnection,
+    model: int,
+    contents: Mapping[str, int],
+    cuts: Mapping[Whole, Cut],
+) -> None:
+    for (whole, before, after), cut in cuts.items():
+        key = [model, contents[whole], before, after]
+        connection.execute(
+            'DELETE FROM cut WHERE model = $1 AND content = $2 AND "before" = $3 AND "after" = $4',
+            key,
+        )
+        parts = [contents[one] for one in cut.parts]
+        connection.execute(
+            "INSERT INTO cut VALUES ($1, $2, $3, $4, $5, $6::BIGINT[])",
+            [*key, cut.most_tokens, parts],
+        )
 
 
 def _held(table: str) -> str:

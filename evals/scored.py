@@ -7,6 +7,7 @@ one IEEE operation an element. Knows no project file, no labels and no engine.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from math import exp, log
 
 import numpy as np
@@ -40,18 +41,31 @@ class Answers:
 
     Attributes:
         count: N.
-        logprobs: every filled template of every question -> natural logs, [N, K] float64, finite.
+        logprobs: every filled template of every question -> natural logs, [M, K] float64, finite. M
+            is N, and more when contents were read in chunks.
         floors: the same on empty content, [K]; lacks those that are not known.
+        starts: [N], where the chunks of each content begin in M; None when each was read at once.
     """
 
     count: int
     logprobs: Mapping[Place, Numbers]
     floors: Mapping[Place, Numbers]
+    starts: NDArray[np.int64] | None = None
+
+    @property
+    def chunks(self) -> NDArray[np.int64]:
+        """In how many chunks each content was read, [N]."""
+        if self.starts is None:
+            return np.ones(self.count, dtype=np.int64)
+        read = len(next(iter(self.logprobs.values())))
+        return np.diff(self.starts, append=read)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Values:
     """One filled template on N contents, over its K options; everything float64.
+
+    A content that was read in chunks has no answer as a whole: its p and lifts are NaN.
 
     Attributes:
         p: softmax of the logprobs over the options, [N, K].
@@ -139,13 +153,15 @@ def arranged(
     pack: Pack,
     logprobs: Mapping[str, Numbers],
     floors: Mapping[str, Numbers],
+    starts: NDArray[np.int64] | None = None,
     prompt_style: str = "plain",
 ) -> tuple[Answers, NDArray[np.int64]]:
     """The answers to a pack's questions from arrays by prompt digest, as a score store gives them.
 
     Args:
-        logprobs: prompt digest -> natural logs, [N, K]; NaN where a content has no answer.
+        logprobs: prompt digest -> natural logs, [M, K]; NaN where a content has no answer.
         floors: prompt digest -> [K].
+        starts: as in `Answers`.
         prompt_style: how the model wants its text put; part of a prompt's digest.
 
     Returns:
@@ -155,9 +171,11 @@ def arranged(
     digests = _digests(pack, prompt_style)
     columns = {place: logprobs[digest] for place, digest in digests.items()}
     known = np.logical_and.reduce([~np.isnan(one).any(axis=1) for one in columns.values()])
+    if starts is not None:
+        known = np.logical_and.reduceat(known, starts)
     indexes = np.flatnonzero(known)
     on_empty = {place: floors[digest] for place, digest in digests.items() if digest in floors}
-    whole = Answers(len(known), columns, on_empty)
+    whole = Answers(len(known), columns, on_empty, starts)
     return (whole if len(indexes) == len(known) else taken(whole, indexes)), indexes
 
 
@@ -173,14 +191,25 @@ def _digests(pack: Pack, prompt_style: str) -> dict[Place, str]:
 
 def taken(answers: Answers, indexes: NDArray[np.int64]) -> Answers:
     """The answers on some of the contents, in the order of `indexes`."""
-    logprobs = {place: values[indexes] for place, values in answers.logprobs.items()}
-    return Answers(len(indexes), logprobs, answers.floors)
+    if answers.starts is None:
+        logprobs = {place: values[indexes] for place, values in answers.logprobs.items()}
+        return Answers(len(indexes), logprobs, answers.floors)
+    counts = answers.chunks[indexes]
+    starts = np.cumsum(counts) - counts
+    read = np.repeat(answers.starts[indexes] - starts, counts) + np.arange(counts.sum())
+    logprobs = {place: values[read] for place, values in answers.logprobs.items()}
+    cut = starts if counts.sum() > len(indexes) else None
+    return Answers(len(indexes), logprobs, answers.floors, cut)
 
 
 def question_values(answers: Answers, place: Place) -> Values:
     """p, lift and logit lift of one filled template."""
     logprobs = answers.logprobs[place]
+    if answers.starts is not None:
+        logprobs = logprobs[answers.starts]
     p = _shares(logprobs, place[0])
+    cut = answers.chunks > 1
+    p[cut] = np.nan
     floor = answers.floors.get(place)
     if floor is None:
         return Values(p, None, None, None)
@@ -188,14 +217,16 @@ def question_values(answers: Answers, place: Place) -> Values:
     logit_lift = None
     if len(floor) > 1:
         logit_lift = _logits(logprobs) - _logits(floor[None])
+        logit_lift[cut] = np.nan
     return Values(p, floor_p, p - floor_p, logit_lift)
 
 
-def vectors(pack: Pack, answers: Answers) -> list[Vectors]:
-    """The p that a pack's reads look at, a mapping for each content, as `packs.fit` takes them."""
+def vectors(pack: Pack, answers: Answers) -> list[list[Vectors]]:
+    """The p that a pack's reads look at, a mapping for each chunk of each content, [N][chunks]."""
     found = _probabilities(pack, answers)
     columns = [list(values) for values in found.values()]
-    return [dict(zip(found, row, strict=True)) for row in zip(*columns, strict=True)]
+    read = iter([dict(zip(found, row, strict=True)) for row in zip(*columns, strict=True)])
+    return [list(islice(read, count)) for count in answers.chunks.tolist()]
 
 
 def score(pack: Pack, constants: Constants, answers: Answers) -> Scored:
@@ -219,6 +250,7 @@ def score(pack: Pack, constants: Constants, answers: Answers) -> Scored:
             z[read.id] = (value - fitted.mean) / fitted.sd
         if not np.isfinite(z[read.id]).all():
             raise Fault(f"the read {read.id} of {pack.id} gives a number that is not finite")
+        z[read.id] = _combined(pack, z[read.id], answers)
     macros = _macros(pack, z)
     scores = {}
     for id, macro in macros.items():
@@ -287,6 +319,20 @@ def _logits(logprobs: Numbers) -> Numbers:
 def _log_shares(p: Numbers) -> Numbers:
     raised = np.maximum(p, LEAST_P)
     return _each(log, raised / _sums(raised)[:, None])
+
+
+def _combined(pack: Pack, z: Numbers, answers: Answers) -> Numbers:
+    """Of each content, [N], from its chunks, [M]: as `packs.evaluate.combined` has it."""
+    if answers.starts is None:
+        return z
+    if pack.on_long == "max":
+        highest: Numbers = np.maximum.reduceat(z, answers.starts)
+        return highest
+    found = z[answers.starts]
+    for index in np.flatnonzero(answers.chunks > 1).tolist():
+        begin, count = answers.starts[index], answers.chunks[index]
+        found[index] = sum(z[begin : begin + count].tolist()) / int(count)
+    return found
 
 
 def _pair(read: Read, p: Numbers) -> Numbers:

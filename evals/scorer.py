@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from spinf_serve.evals.remote import Remote, open_remote
 from spinf_serve.evals.score_tables import Identity
 from spinf_serve.packs.answer import QuestionAnswer
+from spinf_serve.packs.chunks import Reader
 from spinf_serve.packs.errors import Busy, Fault, Refused, Unusable
 from spinf_serve.packs.question import Question
 
@@ -40,6 +41,11 @@ class Scorer(Protocol):
     @property
     def identity(self) -> Identity:
         """Who that is; scores are kept under it."""
+        ...
+
+    @property
+    def reader(self) -> Reader | None:
+        """How much it reads at once; None when that is not known, so that nothing can be cut."""
         ...
 
     def run(self, works: Sequence[Work]) -> list[Outcome]:
@@ -77,6 +83,7 @@ class _InProcess:
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine
         print_ = engine.fingerprint
+        self.reader = Reader(engine.tokenizer, engine.limits.max_content_tokens)
         self.identity = Identity(
             print_.model, print_.bits, engine.served.id, facts=dict(print_.facts)
         )
@@ -138,7 +145,12 @@ def _identity(remote: Remote) -> Identity:
 
 
 class _OverHttp:
-    """A batch is one call; one that is refused is halved until the works at fault stand alone."""
+    """A batch is one call; one that is refused is halved until the works at fault stand alone.
+
+    A server does not lend its tokenizer, so what is too long for it is refused.
+    """
+
+    reader = None
 
     def __init__(self, remote: Remote, identity: Identity, wait: Callable[[float], None]) -> None:
         self._remote = remote

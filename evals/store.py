@@ -6,8 +6,10 @@ natural logs in float64, as they came. Asks nobody; `spinf_serve.evals.runner` d
 """
 
 import json
+from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import duckdb
 import numpy as np
@@ -15,8 +17,11 @@ from numpy.typing import NDArray
 
 from spinf_serve.evals.project import Project
 from spinf_serve.evals.score_tables import (
+    Cut,
     Identity,
+    Whole,
     column,
+    cuts_of,
     floors,
     identity_of,
     ids_of,
@@ -26,7 +31,7 @@ from spinf_serve.evals.score_tables import (
 from spinf_serve.packs.digests import content_digest, prompt_digest
 from spinf_serve.packs.errors import Refused, Unusable
 from spinf_serve.packs.pack import Pack
-from spinf_serve.packs.present import wrapped
+from spinf_serve.packs.present import halves
 from spinf_serve.packs.question import Question
 from spinf_serve.packs.recording import Header, Recording
 
@@ -48,17 +53,36 @@ class Item:
         id: its id.
         content: its text with the pack's context around it; the refusal where that cannot be made.
         text_digest: of its text alone.
+        context: characters of the content before and after the text.
     """
 
     number: int
     id: str
     content: str | Refused
     text_digest: str
+    context: tuple[int, int] = (0, 0)
 
     @property
     def digest(self) -> str | None:
         """Of its content."""
         return content_digest(self.content) if isinstance(self.content, str) else None
+
+    def halved(self) -> tuple[str, str, str]:
+        """The text, and what the context puts before and after it; of a row that is presented."""
+        content = str(self.content)
+        before, after = self.context
+        end = len(content) - after
+        return content[before:end], content[:before], content[end:]
+
+    def parts(self, digest: str, cuts: Mapping[Whole, Cut]) -> tuple[str, ...]:
+        """Digests of what is read for it: its own, or those of the chunks it was cut in.
+
+        Args:
+            digest: of its content.
+            cuts: those that count for the pack, see `cuts_for`.
+        """
+        cut = cuts.get((digest, *self.context))
+        return (digest,) if cut is None else cut.parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +91,18 @@ class Matrix:
 
     Attributes:
         rows: ids of the dataset's rows, N, in its order.
-        logprobs: prompt digest -> [N, K] float64, natural logs; NaN where nothing is kept.
+        logprobs: prompt digest -> [M, K] float64, natural logs; NaN where nothing is kept. M is N,
+            and more when rows were read in chunks.
         floors: prompt digest -> [K] float64; prompts without one are left out.
         refused: row id -> error code, also of rows that cannot be presented.
+        starts: [N] int64, where each row begins in M; None when each row was read at once.
     """
 
     rows: tuple[str, ...]
     logprobs: Mapping[str, NDArray[np.float64]]
     floors: Mapping[str, NDArray[np.float64]]
     refused: Mapping[str, str]
+    starts: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +195,24 @@ def items(
     for number, id, text, context, parameters, text_digest in connection.execute(
         query, [dataset, split, after, count]
     ).fetchall():
-        content: str | Refused
         try:
-            content = wrapped(pack, text, context, json.loads(parameters))
+            before, after = halves(pack, context, json.loads(parameters))
         except Refused as refused:
-            content = refused
-        found.append(Item(number, id, content, text_digest))
+            found.append(Item(number, id, refused, text_digest))
+        else:
+            lengths = len(before), len(after)
+            found.append(Item(number, id, before + text + after, text_digest, lengths))
     return found
+
+
+def cuts_for(
+    connection: duckdb.DuckDBPyConnection,
+    identity: Identity,
+    pack: Pack,
+    contents: Collection[str],
+) -> dict[Whole, Cut]:
+    """How long contents were read for a pack, by digests; none for a pack that refuses them."""
+    return {} if pack.on_long == "refuse" else cuts_of(connection, identity, contents)
 
 
 def recording(
@@ -185,6 +223,7 @@ def recording(
     Args:
         bits: whose; the whole digest or the beginning of it.
 
+    Rows that were read in chunks are not in it: a recording knows contents that are read at once.
     Raises `Unusable`: there is no such dataset, or nothing of that model.
     """
     wanted = prompts(pack.questions)
@@ -217,32 +256,40 @@ def matrix(
 ) -> Matrix:
     """A pack's kept scores of a dataset as arrays, one per filled template.
 
-    Arguments and errors as for `recording`.
+    A row that was cut has its chunks one behind the other, see `Matrix.starts`. Arguments and errors
+    as for `recording`.
     """
     wanted = prompts(pack.questions)
     sizes = by_options(pack, wanted)
     with project.open(write=False) as connection:
-        total = count_rows(connection, dataset, split)
+        count_rows(connection, dataset, split)
         identity = identity_of(connection, bits)
-        arrays = {
-            digest: np.full((total, size), np.nan)
-            for size, digests in sizes.items()
-            for digest in digests
-        }
+        windows: dict[str, list[NDArray[np.float64]]] = {digest: [] for digest in wanted}
         rows: list[str] = []
+        starts: list[int] = []
         refused: dict[str, str] = {}
-        after = 0
+        after = before = 0
         while window := items(connection, dataset, pack, split=split, after=after):
             after = window[-1].number
-            places: dict[str, list[int]] = {}
-            for at, item in enumerate(window, len(rows)):
-                if isinstance(item.content, Refused):
-                    refused[item.id] = item.content.code
-                else:
-                    places.setdefault(content_digest(item.content), []).append(at)
+            # Counted from the window's first: a row's chunks, or its content, at each place.
+            places, first_at, count = _places(connection, identity, pack, window)
+            starts += [before + at for at in first_at]
+            before += count
+            arrays = {
+                digest: np.full((count, size), np.nan)
+                for size, digests in sizes.items()
+                for digest in digests
+            }
             rows += [item.id for item in window]
             held = known(connection, identity, places, wanted)
-            refused |= {rows[at]: held.refused[key] for key in held.refused for at in places[key]}
+            refused |= {
+                item.id: item.content.code for item in window if isinstance(item.content, Refused)
+            }
+            refused |= {
+                window[bisect_right(first_at, at) - 1].id: held.refused[key]
+                for key in held.refused
+                for at in places[key]
+            }
             for size, digests in sizes.items():
                 found = stored(connection, identity, places, digests, size)
                 first = np.array([places[key][0] for key in found.content_digests], np.int64)
@@ -255,9 +302,40 @@ def matrix(
             for at, *others in places.values():
                 for array in arrays.values() if others else ():
                     array[others] = array[at]
+            for digest, array in arrays.items():
+                windows[digest].append(array)
         kept_floors = floors(connection, identity, wanted)
+    whole = {
+        digest: np.concatenate(parts) if parts else np.empty((0, size))
+        for size, digests in sizes.items()
+        for digest in digests
+        for parts in [windows.pop(digest)]
+    }
     floor_arrays = {digest: np.array(values) for digest, values in kept_floors.items()}
-    return Matrix(tuple(rows), arrays, floor_arrays, refused)
+    cut = np.array(starts) if before > len(rows) else None
+    return Matrix(tuple(rows), whole, floor_arrays, refused, cut)
+
+
+def _places(
+    connection: duckdb.DuckDBPyConnection, identity: Identity, pack: Pack, window: Sequence[Item]
+) -> tuple[dict[str, list[int]], list[int], int]:
+    """Where contents stand that are read for rows: content digest -> places; the place of each
+    row's first; and how many places there are.
+    """
+    digests = [item.digest for item in window]
+    cuts = cuts_for(connection, identity, pack, {one for one in digests if one is not None})
+    places: dict[str, list[int]] = {}
+    starts = []
+    at = 0
+    for item, digest in zip(window, digests, strict=True):
+        starts.append(at)
+        # A row that cannot be presented has a place too, where nothing is kept.
+        parts = ("",) if digest is None else item.parts(digest, cuts)
+        for place, part in enumerate(parts, at):
+            if digest is not None:
+                places.setdefault(part, []).append(place)
+        at += len(parts)
+    return places, starts, at
 
 
 def by_options(pack: Pack, wanted: Mapping[str, tuple[int, int]]) -> dict[int, list[str]]:
@@ -339,13 +417,26 @@ def prune(
             if only and not dry_run:
                 connection.execute(f"DELETE FROM {table} WHERE {where}", [models, held])
         if not dry_run:
+            connection.execute(_CUTS_OF_NOTHING)
             _tidy(connection)
     return Pruned(*counts)
+
+
+_CUTS_OF_NOTHING: Final = """
+    DELETE FROM cut WHERE (model, content) NOT IN (
+        SELECT (model, content) FROM (SELECT model, content, unnest(parts) AS part FROM cut)
+        WHERE (model, part) IN (
+            SELECT (model, content) FROM score UNION SELECT (model, content) FROM refusal
+        )
+    )
+"""
 
 
 def _tidy(connection: duckdb.DuckDBPyConnection) -> None:
     """Drops models, contents and prompts that nothing is kept of."""
     for table in ("content", "prompt", "model"):
-        tables = ["score", "refusal"] + ([] if table == "content" else ["floor"])
+        tables = ["score", "refusal", "cut" if table == "content" else "floor"]
         used = " UNION ".join(f"SELECT {table} FROM {one}" for one in tables)
+        if table == "content":
+            used += " UNION SELECT unnest(parts) FROM cut"
         connection.execute(f"DELETE FROM {table} WHERE id NOT IN ({used})")

@@ -8,8 +8,10 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import duckdb
+
 from spinf_serve.evals.project import Project
-from spinf_serve.evals.score_tables import floors, identity_of, known, stored
+from spinf_serve.evals.score_tables import Identity, floors, identity_of, known, stored
 from spinf_serve.evals.scorer import Scorer, Work
 from spinf_serve.evals.store import (
     asked_about,
@@ -20,6 +22,7 @@ from spinf_serve.evals.store import (
     prompts,
 )
 from spinf_serve.packs.answer import PromptAnswer
+from spinf_serve.packs.chunks import chunks_of
 from spinf_serve.packs.digests import content_digest
 from spinf_serve.packs.errors import Fault, Refused, Unusable
 from spinf_serve.packs.pack import Pack
@@ -77,24 +80,20 @@ def verify(
             [dataset, seed, rows * LOOKED_AT],
         ).fetchall()
         chosen: list[tuple[str, str, dict[str, Logprobs]]] = []
+        compared_rows: set[str] = set()
         for (number,) in drawn:
             (item,) = items(connection, dataset, pack, after=number - 1, count=1)
             if isinstance(item.content, Refused):
                 continue
-            digest = content_digest(item.content)
-            if not known(connection, identity, [digest], places).prompts:
-                continue
-            held: dict[str, Logprobs] = {}
-            for size, asked in by_options(pack, places).items():
-                found = stored(connection, identity, [digest], asked, size)
-                values = map(tuple, found.values.tolist())
-                held |= {
-                    found.prompt_digests[prompt]: one
-                    for prompt, one in zip(found.prompts.tolist(), values, strict=True)
-                }
-            if held:
-                chosen.append((item.id, item.content, held))
-            if len(chosen) == rows:
+            contents = [item.content]
+            if pack.on_long != "refuse" and scorer.reader is not None:
+                contents = chunks_of(scorer.reader, *item.halved())
+            for content in contents:
+                held = _held(connection, identity, pack, content)
+                if held:
+                    chosen.append((item.id, content, held))
+                    compared_rows.add(item.id)
+            if len(compared_rows) == rows:
                 break
         kept_floors = floors(connection, identity, places)
     if not chosen:
@@ -122,7 +121,25 @@ def verify(
             if not _same(of_floors[prompt], floor):
                 different.append(Difference(None, question, of_floors[prompt], floor))
     answers = sum(len(held) for _, _, held in chosen)
-    return Verified(len(chosen), answers, len(compared), tuple(different))
+    return Verified(len(compared_rows), answers, len(compared), tuple(different))
+
+
+def _held(
+    connection: duckdb.DuckDBPyConnection, identity: Identity, pack: Pack, content: str
+) -> dict[str, Logprobs]:
+    """Prompt digest -> kept logprobs on a content."""
+    digest, places = content_digest(content), prompts(pack.questions)
+    held: dict[str, Logprobs] = {}
+    if not known(connection, identity, [digest], places).prompts:
+        return held
+    for size, asked in by_options(pack, places).items():
+        found = stored(connection, identity, [digest], asked, size)
+        values = map(tuple, found.values.tolist())
+        held |= {
+            found.prompt_digests[prompt]: one
+            for prompt, one in zip(found.prompts.tolist(), values, strict=True)
+        }
+    return held
 
 
 def _asked(

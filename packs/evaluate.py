@@ -58,7 +58,7 @@ def evaluate(
         raise ValueError(
             f"{len(chunks)} chunks for the pack {pack.id}, whose on_long is {pack.on_long!r}"
         )
-    z = _combined(pack, [read_z(pack, constants, chunk) for chunk in chunks])
+    z = combined(pack, [read_z(pack, constants, chunk) for chunk in chunks])
     macros = category_macros(pack, z)
     scores = category_scores(pack, constants, macros, thresholds(pack, constants, call))
     verdict = decide(pack, constants, call, scores, macros, z)
@@ -93,7 +93,8 @@ def state(pack: Pack, constants: Constants | None, model_digest: str) -> State:
     return "provisional"
 
 
-def _combined(pack: Pack, chunks: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def combined(pack: Pack, chunks: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Each read's z of a content from those of its chunks, one or more, as `on_long` says."""
     if len(chunks) == 1:
         return dict(chunks[0])
     if pack.on_long == "max":

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from spinf_serve.packs.build_fitted import read_bands
 from spinf_serve.packs.categories import category_macros, sigmoid
 from spinf_serve.packs.cuts import best_cut
+from spinf_serve.packs.evaluate import combined
 from spinf_serve.packs.layer import layer_value
 from spinf_serve.packs.logistic import logistic, platt
 from spinf_serve.packs.notes import Notes
@@ -69,7 +70,7 @@ class Fitting:
 
 def fit(
     pack: Pack,
-    rows: Sequence[Vectors],
+    rows: Sequence[Sequence[Vectors]],
     labels: Sequence[Labels],
     model: str,
     *,
@@ -78,15 +79,16 @@ def fit(
 ) -> Fitting:
     """Fit every constant of a pack on one model.
 
-    For each read `mu` is the mean log share of its options over the rows, `mean` and `sd` (over N)
-    are those of its value with that `mu`. For each category `platt` is Platt's map of the macro
+    For each read `mu` is the mean log share of its options over the contents that were read, chunks
+    of long ones each for itself, `mean` and `sd` (over N) are those of its value with that `mu`:
+    they tell what is usual of a content as it is read. All else is of rows. For each category `platt` is Platt's map of the macro
     (`logistic.platt`, slope never below 0) and the threshold the cut of highest Youden J
     (`cuts.best_cut`); quantiles are those of its scores over the normal rows, interpolated
     linearly. The cut of the mode `max` and a linear micro layer, a ridged logistic regression, are
     fitted on "any deciding category holds" where the pack has the mode.
 
     Args:
-        rows: the vectors of each row, at least two.
+        rows: the chunks of each row, see `evaluate.evaluate`; mostly one. At least two rows.
         labels: what is known of each row. Unknown labels take no part.
         model: the name under which the constants are kept.
         normal: which rows are ordinary content; None takes those where every category is known not
@@ -100,9 +102,10 @@ def fit(
     """
     _check(pack, rows, labels, normal)
     notes: list[str] = []
-    reads = {read.id: _fit_read(read, rows, notes) for read in pack.reads}
+    contents = [chunk for row in rows for chunk in row]
+    reads = {read.id: _fit_read(read, contents, notes) for read in pack.reads}
     started = Constants(model, reads, {}, bands=_bands(pack, model, notes))
-    z = [read_z(pack, started, row) for row in rows]
+    z = [combined(pack, [read_z(pack, started, chunk) for chunk in row]) for row in rows]
     macros = [category_macros(pack, one) for one in z]
     ordinary = _ordinary(pack, labels) if normal is None else np.array(normal, dtype=bool)
     if ordinary.sum() < LEAST_NORMAL_ROWS:
@@ -138,7 +141,7 @@ def rounded(value: float) -> float:
 
 def _check(
     pack: Pack,
-    rows: Sequence[Vectors],
+    rows: Sequence[Sequence[Vectors]],
     labels: Sequence[Labels],
     normal: Sequence[bool] | None,
 ) -> None:
@@ -153,8 +156,8 @@ def _check(
                 raise ValueError(f"row {index}: the pack {pack.id} has no category {id!r}")
 
 
-def _fit_read(read: Read, rows: Sequence[Vectors], notes: list[str]) -> ReadFit:
-    answers = [row[read.query, read.value] for row in rows]
+def _fit_read(read: Read, contents: Sequence[Vectors], notes: list[str]) -> ReadFit:
+    answers = [one[read.query, read.value] for one in contents]
     mu: tuple[float, ...] = ()
     if read.kind != "pair":
         usual = np.mean([log_shares(p) for p in answers], axis=0)

@@ -13,6 +13,15 @@ MAX_PARAMETER_CHARS = 16_384
 def wrapped(pack: Pack, text: str, context: str | None, given: Mapping[str, str]) -> str:
     """A content as the model reads it: with one of the pack's contexts, filled, around it.
 
+    Arguments and errors as for `halves`.
+    """
+    before, after = halves(pack, context, given)
+    return before + text + after
+
+
+def halves(pack: Pack, context: str | None, given: Mapping[str, str]) -> tuple[str, str]:
+    """What one of the pack's contexts, filled, puts before and after a content.
+
     Args:
         context: name of the context; None for the first.
         given: as for `filled`.
@@ -26,8 +35,7 @@ def wrapped(pack: Pack, text: str, context: str | None, given: Mapping[str, str]
             f"the pack {pack.id} has no context {name[:64]!r}; it has {', '.join(pack.contexts)}",
             "context",
         )
-    before, after = filled(pack, pack.contexts[name], given)
-    return before + text + after
+    return filled(pack, pack.contexts[name], given)
 
 
 def filled(pack: Pack, context: Context, given: Mapping[str, str]) -> tuple[str, str]:

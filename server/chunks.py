@@ -1,21 +1,14 @@
 """A content that is longer than the model takes, cut in chunks where every pack of the call says so.
 
-Where a chunk ends depends on the content, the packs' context and the limit alone.
+Where a chunk ends is `spinf_serve.packs.chunks`' affair.
 """
 
-import re
 from dataclasses import replace
-from itertools import pairwise
 
 from spinf_serve.engine.api import Engine
+from spinf_serve.packs.chunks import pieces_of
 from spinf_serve.packs.errors import Refused
 from spinf_serve.server.calls import Call, Input
-
-# Words with the white space before them: most tokenizers have tokens for a word with its space.
-_WORDS = re.compile(r"\s*\S+|\s+")
-_SPACE = re.compile(r"\s*")
-# Tokens left free, since a whole may have more of them than its parts: at its ends, mostly.
-_SPARE_TOKENS = 8
 
 
 def chunked(engine: Engine, call: Call) -> Call:
@@ -48,7 +41,7 @@ def chunked(engine: Engine, call: Call) -> Call:
             )
         before, after = entry.wrapping
         inner = entry.content[len(before) : len(entry.content) - len(after)]
-        pieces = pieces_of(engine, inner, before, after, limit)
+        pieces = pieces_of(engine.tokenizer, inner, before, after, limit)
         inputs += [
             replace(entry, content=before + piece + after, part=number, parts=len(pieces))
             for number, piece in enumerate(pieces)
@@ -72,56 +65,3 @@ def _why_whole(call: Call, entry: Input) -> str | None:
             "call's own questions in another call, with a shorter content"
         )
     return None
-
-
-def pieces_of(engine: Engine, text: str, before: str, after: str, limit: int) -> list[str]:
-    """Pieces of a text in order, nothing left out, each within `limit` tokens with its context.
-
-    A piece ends behind white space; a word longer than a piece is cut inside. When the context alone
-    fills the limit the text comes back whole, to be refused like any content that is too long.
-    """
-    count = engine.tokenizer.encode
-    room = limit - len(count(before)) - len(count(after))
-    if room < 1:
-        return [text]
-    pieces: list[str] = []
-    for piece in _gathered(engine, text, max(1, room - min(_SPARE_TOKENS, room // 8))):
-        # Tokens of a whole may still be more than those of its words: halve what does not fit.
-        waiting = [piece]
-        while waiting:
-            part = waiting.pop()
-            if len(part) > 1 and len(count(before + part + after)) > limit:
-                middle = _middle(part)
-                waiting += [part[middle:], part[:middle]]
-            else:
-                pieces.append(part)
-    return pieces or [text]
-
-
-def _gathered(engine: Engine, text: str, room: int) -> list[str]:
-    """The words of a text, as many together as their tokens find room."""
-    words = _WORDS.findall(text)
-    cuts = [0]
-    taken = at = 0
-    for word, tokens in zip(words, engine.tokenizer.encode_batch(words), strict=True):
-        if taken + len(tokens) > room and at > cuts[-1]:
-            # The white space stays with the piece before, so that the next begins with a word.
-            cuts.append(at + _leading(word))
-            taken = 0
-        taken += len(tokens)
-        at += len(word)
-    return [text[start:end] for start, end in pairwise([*cuts, len(text)]) if start < end]
-
-
-def _leading(word: str) -> int:
-    """Characters of white space before a word."""
-    match = _SPACE.match(word)
-    return match.end() if match else 0
-
-
-def _middle(text: str) -> int:
-    """Where to halve: behind the white space nearest to the middle, else the middle itself."""
-    half = len(text) // 2
-    found = [match.start() + _leading(match[0]) for match in _WORDS.finditer(text)][1:]
-    ends = [end for end in found if end < len(text)]
-    return min(ends, key=lambda end: abs(end - half)) if ends else half

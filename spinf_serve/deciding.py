@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 
 from spinf_serve.engine.api import Engine
 from spinf_serve.engine.text.tokenizer import Tokenizer
@@ -21,6 +21,8 @@ from spinf_serve.pack_files import constants_names, described
 from spinf_serve.packs.answer import QuestionAnswer
 from spinf_serve.packs.ask import check_unicode
 from spinf_serve.packs.atomic import locked
+from spinf_serve.packs.chunks import Reader as Reading
+from spinf_serve.packs.chunks import chunks_of
 from spinf_serve.packs.decision import DecisionCall
 from spinf_serve.packs.digests import constants_digest, content_digest
 from spinf_serve.packs.errors import Fault, Refused, SpinfError, Unusable
@@ -30,7 +32,6 @@ from spinf_serve.packs.pack import Constants, Context, Pack
 from spinf_serve.packs.present import filled
 from spinf_serve.packs.question import Question
 from spinf_serve.packs.reads import vectors
-from spinf_serve.server.chunks import pieces_of
 
 Report = Callable[[int, int], None]
 
@@ -320,13 +321,8 @@ def parts_of(pack: Pack, one: Presented, reader: Reader | None) -> list[str]:
     """
     if pack.on_long == "refuse" or reader is None:
         return [one.wrapped]
-    limit = reader.limits.max_content_tokens
-    # No token is shorter than a byte.
-    if len(one.wrapped.encode()) <= limit or len(reader.tokenizer.encode(one.wrapped)) <= limit:
-        return [one.wrapped]
-    # Of an engine it uses the tokenizer.
-    pieces = pieces_of(cast(Engine, reader), one.text, one.before, one.after, limit)
-    return [one.before + piece + one.after for piece in pieces]
+    reading = Reading(reader.tokenizer, reader.limits.max_content_tokens)
+    return chunks_of(reading, one.text, one.before, one.after)
 
 
 def _told(wanted: Wanted, rows: Iterator[Sequence[Cell]]) -> tuple[dict[str, int], dict[str, int]]:

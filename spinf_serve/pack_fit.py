@@ -145,7 +145,7 @@ def fit_pack(
     )
     fitting = fit(
         pack,
-        _vectors(pack, parts["fit"], recording),
+        [[one] for one in _vectors(pack, parts["fit"], recording)],
         [row.labels for row in parts["fit"]],
         who.model,
     )

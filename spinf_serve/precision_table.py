@@ -136,4 +136,6 @@ def _constants(of: Subject, model: str, reference: Recording) -> Constants:
         )
     found = [reference.vectors(presented(of.pack, row), of.pack) for row in of.rows]
     vectors = [one for one in found if one is not None]
-    return fit(of.pack, vectors, [row.labels for row in of.rows], model).constants
+    return fit(
+        of.pack, [[one] for one in vectors], [row.labels for row in of.rows], model
+    ).constants

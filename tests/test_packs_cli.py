@@ -387,7 +387,7 @@ def fitted_here(sample: Path) -> Constants:
     rows = [row for row in read_sample(sample, pack) if row.split == "fit"]
     works = [Work(f"Message: {row.text}\n", pack.questions) for row in rows]
     answers = [vectors(pack, result.answers) for result in StubEngine().run(works)]
-    return fit(pack, answers, [row.labels for row in rows], MODEL).constants
+    return fit(pack, [[one] for one in answers], [row.labels for row in rows], MODEL).constants
 
 
 def test_fit_refuses_another_models_recording_and_a_sample_without_rows(run, started, server):

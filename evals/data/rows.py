@@ -146,6 +146,11 @@ def delete_rows(project: Project, dataset: str, row_ids: Sequence[str]) -> int:
         )
         for table in ("score", "refusal"):
             connection.execute(f"DELETE FROM {table} WHERE content IN (FROM gone_content)")
+        # Another row may share a chunk that is gone: it is cut and asked again.
+        connection.execute(
+            "DELETE FROM cut WHERE content IN (FROM gone_content)"
+            " OR list_has_any(parts, (SELECT list(id) FROM gone_content))"
+        )
         connection.execute("DELETE FROM content WHERE id IN (FROM gone_content)")
         for table in ("label", "item"):
             connection.execute(

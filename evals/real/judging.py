@@ -61,7 +61,9 @@ def judge(
     """
     vectors = {part: [_vectors(pack, text, recording) for text in parts[part]] for part in parts}
     fit_labels = [_labels(name, pack, text) for text in parts["fit"]]
-    constants = fit(pack, vectors["fit"], fit_labels, recording.header.model).constants
+    constants = fit(
+        pack, [[one] for one in vectors["fit"]], fit_labels, recording.header.model
+    ).constants
     found = {
         part: [evaluate(pack, constants, [one], DecisionCall()) for one in rows]
         for part, rows in vectors.items()

@@ -61,7 +61,8 @@ def test_every_number_and_verdict_is_the_one_of_the_evaluator(seed: int) -> None
     for index, content in enumerate(contents):
         one = recording.vectors(content, pack)
         assert one is not None
-        assert {key: p.tolist() for key, p in given[index].items()} == {
+        (only,) = given[index]
+        assert {key: p.tolist() for key, p in only.items()} == {
             key: p.tolist() for key, p in one.items()
         }
         wanted = evaluate(pack, constants, [one], DecisionCall())
@@ -205,3 +206,56 @@ def test_ten_thousand_contents_of_106_questions_take_seconds() -> None:
     assert all(values.shape == (10_000,) for values in scored.scores.values())
     # Measured 1.0 s on the two-core machine; a content at a time takes ten times as long.
     assert seconds < 6
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("on_long", ["max", "mean"])
+def test_contents_in_chunks_are_what_the_evaluator_makes_of_them(seed: int, on_long: Any) -> None:
+    rng = Random(seed)
+    plain = random_plain(rng)
+    pack, constants = made(plain)
+    pack = replace(pack, on_long=on_long)
+    counts = [1, 3, 1, 2, 7]
+    chunks = [f"chunk {index}" for index in range(sum(counts))]
+    recording = recording_of(pack, chunks, [random_logprobs(plain, rng) for _ in chunks])
+    read, _ = recorded(pack, chunks, recording)
+    answers = replace(read, count=5, starts=np.array([0, 1, 4, 5, 7]))
+    scored = score(pack, constants, answers)
+    found = outcomes(pack, constants, scored)
+    given = vectors(pack, answers)
+    assert [len(one) for one in given] == answers.chunks.tolist() == counts
+    for index, row in enumerate(given):
+        wanted = evaluate(pack, constants, row, DecisionCall())
+        assert {id: z[index] for id, z in scored.z.items()} == wanted.z
+        assert found[index].categories == wanted.categories
+        assert found[index].verdict == wanted.verdict
+    order = np.array([4, 0, 3])
+    some = taken(answers, order)
+    assert some.chunks.tolist() == [7, 1, 2]
+    assert all(
+        (values == scored.scores[id][order]).all()
+        for id, values in score(pack, constants, some).scores.items()
+    )
+    assert taken(answers, np.array([2, 0])).starts is None
+    place = next(iter(answers.logprobs))
+    assert np.isnan(question_values(answers, place).p[:, 0]).tolist() == [
+        False,
+        True,
+        False,
+        True,
+        True,
+    ]
+
+
+def test_a_content_with_an_unanswered_chunk_has_no_answer() -> None:
+    pack, constants, answers = big(4)
+    del constants
+    columns = {
+        prompt_digest(one.prompts[0].text, one.options, one.case_insensitive, "plain"): (
+            answers.logprobs[one.id, 0].copy()
+        )
+        for one in pack.questions
+    }
+    next(iter(columns.values()))[2] = np.nan
+    found, indexes = arranged(pack, columns, {}, np.array([0, 1, 3]))
+    assert (indexes.tolist(), found.count, found.starts) == ([0, 2], 2, None)

@@ -11,7 +11,8 @@ import pytest
 from spinf_serve.packs.cuts import best_cut
 from spinf_serve.packs.decision import DecisionCall
 from spinf_serve.packs.evaluate import evaluate
-from spinf_serve.packs.fit import LAYER_RIDGE, LEAST_SD, LEVELS, Fitting, fit, rounded
+from spinf_serve.packs.fit import LAYER_RIDGE, LEAST_SD, LEVELS, Fitting, rounded
+from spinf_serve.packs.fit import fit as fit_chunks
 from spinf_serve.packs.layer import encode_weights
 from spinf_serve.packs.logistic import platt
 from spinf_serve.packs.metrics import auc
@@ -19,6 +20,11 @@ from spinf_serve.packs.pack import Pack
 from spinf_serve.packs.plain import inlined, lock_of, split
 from spinf_serve.packs.reads import log_shares, read_value, shares
 from tests.support.packs import golden, made
+
+
+def fit(pack: Pack, rows: Any, labels: Any, model: str, **more: Any) -> Fitting:
+    """A fit on rows that were each read at once."""
+    return fit_chunks(pack, [[row] for row in rows], labels, model, **more)
 
 
 def draft(**changes: Any) -> Pack:
@@ -315,3 +321,15 @@ def test_inputs_that_do_not_go_together():
         fit(draft(), rows, labels, "m", normal=[True, False])
     with pytest.raises(ValueError, match="row 3: the pack demo/support has no category 'x'"):
         fit(draft(), rows, [*labels[:3], {"x": True}], "m")
+
+
+def test_chunks_of_a_row_are_contents_to_its_reads_and_one_row_to_its_categories():
+    pack = replace(draft(), on_long="max")
+    contents, labels = rows_of(240)
+    rows = [contents[at : at + 2] for at in range(0, 240, 2)]
+    constants = fit_chunks(pack, rows, labels[::2], "m").constants
+    assert constants.reads == fit(pack, contents, labels, "m").constants.reads
+    call = DecisionCall()
+    scores = [evaluate(pack, constants, row, call).categories["anger"].score for row in rows]
+    holds = np.array([one["anger"] for one in labels[::2]])
+    assert constants.categories["anger"].threshold == best_cut(np.array(scores), holds, rounded)

@@ -147,7 +147,7 @@ def test_no_text_stands_in_two_samples_or_twice_in_one():
 def test_the_constants_are_what_the_recorded_scores_give(name):
     pack = pack_of(name)
     vectors, labels = parts(name, "fit")
-    fitted = fit(pack, vectors, labels, MODEL).constants
+    fitted = fit(pack, [[one] for one in vectors], labels, MODEL).constants
     assert constants_digest(fitted) == constants_digest(pack.fitted[MODEL])
     assert constants_digest(fitted) == reports()[name]["constants_digest"]
 

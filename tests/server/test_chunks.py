@@ -3,20 +3,16 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from spinf_serve.engine.text.tokenizer import Tokenizer
 from spinf_serve.engine.work import Limits
 from spinf_serve.packs.decision import DecisionCall
 from spinf_serve.packs.errors import Refused
 from spinf_serve.packs.question import Prompt, Question
 from spinf_serve.server.calls import Call, Input, UsedPack
-from spinf_serve.server.chunks import chunked, pieces_of
+from spinf_serve.server.chunks import chunked
 from spinf_serve.server.served_packs import Fit
 from tests.support.packs import golden, made
 from tests.support.stub_engine import StubEngine
-from tests.support.toy_tokenizers import crossing_bpe, regex_bpe, sentencepiece_bpe
 
 LIMIT = 20
 OWN = Question("own", (Prompt("So?"),), (" yes", " no"))
@@ -93,59 +89,3 @@ def test_a_long_content_that_may_not_be_cut_is_refused_with_the_reason(packs, ow
     assert (caught.value.code, caught.value.param) == ("content_too_long", "inputs.0")
     assert says in caught.value.message
     assert "the limit is 20" in caught.value.message
-
-
-def test_a_context_that_fills_the_limit_is_left_to_be_refused():
-    engine = stub().as_engine()
-    assert pieces_of(engine, WORDS, "x " * 30, "", LIMIT) == [WORDS]
-    assert pieces_of(engine, "", "x", "y", LIMIT) == [""]
-
-
-@pytest.mark.parametrize("text", ["x" * 2000, " " * 500, "a" * 700 + " b " + "c" * 700])
-def test_what_has_no_place_to_cut_is_cut_inside(text):
-    engine = stub()
-    pieces = pieces_of(engine.as_engine(), text, "<", ">", LIMIT)
-    assert "".join(pieces) == text
-    assert all(len(engine.tokenizer.encode(f"<{piece}>")) <= LIMIT for piece in pieces)
-    assert all(pieces)
-
-
-class _Engine(StubEngine):
-    """The stub with a tokenizer whose tokens reach over words."""
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        super().__init__()
-        self.tokenizer = tokenizer  # type: ignore[assignment]
-
-
-def holds(engine: StubEngine, text: str, before: str, after: str, limit: int) -> None:
-    pieces = pieces_of(engine.as_engine(), text, before, after, limit)
-    assert "".join(pieces) == text
-    count = engine.tokenizer.encode
-    if len(count(before)) + len(count(after)) < limit:
-        for piece in pieces:
-            assert len(piece) <= 1 or len(count(before + piece + after)) <= limit
-
-
-@given(st.text(max_size=200), st.text(max_size=6), st.text(max_size=6), st.integers(2, 40))
-def test_nothing_is_lost_and_every_chunk_fits(text, before, after, limit):
-    holds(StubEngine(), text, before, after, limit)
-
-
-@pytest.fixture(scope="module", params=[regex_bpe, sentencepiece_bpe, crossing_bpe])
-def learned(request):
-    return _Engine(request.param())
-
-
-@given(text=st.text(alphabet="the cat\n sé.", max_size=300), limit=st.integers(3, 40))
-def test_nothing_is_lost_with_tokens_that_reach_over_words(learned, text, limit):
-    holds(learned, text, 'Mail: "', '" end', limit)
-
-
-@pytest.mark.parametrize("tokenizer", [regex_bpe, sentencepiece_bpe])
-def test_chunks_are_filled(tokenizer):
-    learned = _Engine(tokenizer())
-    text = "the cat sat on the mat and the dog ran to the river. " * 60
-    count = learned.tokenizer.encode
-    pieces = pieces_of(learned.as_engine(), text, "(", ")", 100)
-    assert len(pieces) <= 1 + len(count(text)) / 80

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from spinf_serve.engine.work import Limits
 from spinf_serve.evals.project import Project, create
 from spinf_serve.evals.runner import run
 from spinf_serve.evals.scorer import Outcome, Work, in_process
@@ -65,11 +66,14 @@ class Counting:
         asked: filled templates on contents.
         works: contents of every call.
         seconds: how long a call takes.
+        reader: how much the stub reads at once: `most_tokens` tokens, where that is given.
     """
 
-    def __init__(self, seconds: float = 0.0) -> None:
-        self._scorer = in_process(StubEngine().as_engine())
+    def __init__(self, seconds: float = 0.0, most_tokens: int | None = None) -> None:
+        limits = None if most_tokens is None else Limits(max_content_tokens=most_tokens)
+        self._scorer = in_process(StubEngine(limits).as_engine())
         self.identity = self._scorer.identity
+        self.reader = self._scorer.reader
         self.asked = 0
         self.works: list[int] = []
         self.seconds = seconds

@@ -90,8 +90,16 @@ class ModelForward:
         return own.logprobs.numpy()
 
     def release(self, key: int) -> None:
-        """Forgets the keys and values kept for a tree."""
+        """Forgets the keys and values kept under a key."""
         self._ops.release(key)
+
+    def room_bytes(self, tokens: int) -> int | None:
+        """Bytes that the keys and values of a trunk take; None where they never fit."""
+        return self._ops.room_bytes(tokens)
+
+    def reserve(self, key: int, tokens: int) -> bool:
+        """Room for the keys and values of a trunk, if there is some."""
+        return self._ops.reserve(key, tokens)
 
     @torch.inference_mode()
     def _launch(self, packed: PackedPass) -> _Launched:

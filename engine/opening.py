@@ -15,7 +15,13 @@ import torch
 from spinf_serve.engine.api import Engine
 from spinf_serve.engine.bench.self_check import self_check
 from spinf_serve.engine.card import Card, find_card
-from spinf_serve.engine.config import AUTO, CPU_TOKEN_BUDGET, GPU_TOKEN_BUDGET, EngineConfig
+from spinf_serve.engine.config import (
+    AUTO,
+    CPU_TOKEN_BUDGET,
+    CPU_TRUNK_CACHE_BYTES,
+    GPU_TOKEN_BUDGET,
+    EngineConfig,
+)
 from spinf_serve.engine.fingerprint import (
     CardFacts,
     Fingerprint,
@@ -79,6 +85,7 @@ def opened_engine(
         model=name,
         device="cpu" if card is None else "cuda",
         token_budget=_token_budget(config, opened, card),
+        trunk_cache_bytes=_cache_bytes_on_cpu(config) if card is None else config.trunk_cache_bytes,
     )
     if card is None:
         return _on_cpu(opened, config, limits, tell)
@@ -94,11 +101,14 @@ def opened_engine(
         pass_tokens=config.pass_tokens,
         kept_tokens=min(limits.max_content_tokens, opened.spec.context),
     )
-    forward, fingerprint = _on_card(opened, card, choice, tell)
+    config = replace(config, trunk_cache_bytes=_cache_bytes_on_card(config, choice))
+    forward, fingerprint = _on_card(opened, card, choice, config, tell)
     if checked:
         # An engine of its own, so that the one that serves has counted and remembered nothing; and
         # with limits of its own, since those of the one that serves may leave nothing to ask.
-        self_check(_engine(opened, forward, fingerprint, config, Limits()), tell)
+        # None of its contents is continued either: what is checked has to be read.
+        apart = replace(config, trunk_cache_bytes=0)
+        self_check(_engine(opened, forward, fingerprint, apart, Limits()), tell)
     return _engine(opened, forward, fingerprint, config, limits)
 
 
@@ -109,6 +119,7 @@ def _on_cpu(opened: OpenedModel, config: EngineConfig, limits: Limits, tell: Tel
         tell(f"reading weights of {opened.served.id} as {config.dtype}")
         ops = CpuOps(getattr(torch, config.dtype))
         model = build(opened.spec, ReportingCheckpoint(opened.checkpoint, tell), ops)
+        ops.keep_up_to(config.trunk_cache_bytes or 0, model.shapes)
         fingerprint = cpu_fingerprint(
             digest.result(), config.dtype, torch.backends.cpu.get_cpu_capability()
         )
@@ -116,7 +127,7 @@ def _on_cpu(opened: OpenedModel, config: EngineConfig, limits: Limits, tell: Tel
 
 
 def _on_card(
-    opened: OpenedModel, card: Card, choice: Choice, tell: Tell
+    opened: OpenedModel, card: Card, choice: Choice, config: EngineConfig, tell: Tell
 ) -> tuple[ModelForward, Fingerprint]:
     """The model on a card."""
     tell(str(choice))
@@ -127,6 +138,7 @@ def _on_card(
         staged = StagedCheckpoint(opened.checkpoint, ops.device)
         try:
             model = build(opened.spec, ReportingCheckpoint(staged, tell), ops)
+            ops.keep_up_to(config.trunk_cache_bytes or 0, model.shapes)
             graphs = recorded_graphs(model, ops, tell)
         except torch.OutOfMemoryError as error:
             raise Unusable(
@@ -204,6 +216,33 @@ def _limits(limits: Limits, config: EngineConfig, opened: OpenedModel) -> Limits
         limits,
         **{name: most for name, most in opened.limits.items() if name in config.open_limits},
     )
+
+
+def _cache_bytes_on_cpu(config: EngineConfig) -> int:
+    """Memory for kept trunks; the process takes it as they come."""
+    wanted = config.trunk_cache_bytes
+    return CPU_TRUNK_CACHE_BYTES if wanted is None else wanted
+
+
+def _cache_bytes_on_card(config: EngineConfig, choice: Choice) -> int:
+    """Memory for kept trunks: a quarter of what the model leaves, if nobody says.
+
+    The rest stays for other processes, for recorded passes, and for trees that need more of their
+    own trunk than there is room for.
+
+    Raises:
+        Unusable: more was asked for than the model leaves.
+    """
+    left = max(0, choice.free_bytes - choice.memory.total)
+    wanted = config.trunk_cache_bytes
+    if wanted is None:
+        return left // 4
+    if wanted > left:
+        raise Unusable(
+            f"trunk_cache_bytes is {wanted:,}, and the model leaves {left:,} bytes of the card's "
+            "memory; lower it, or leave it out for a quarter of what is left"
+        )
+    return wanted
 
 
 def _token_budget(config: EngineConfig, opened: OpenedModel, card: Card | None) -> int:

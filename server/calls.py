@@ -126,7 +126,8 @@ class Usage:
         floor_tokens, floor_prompts: tokens and number of distinct floors.
         questions, combinations, options: numbers; a question that inputs share counts once.
         prompts: number of filled templates, counted for each input.
-        packed_tokens: rows that the inputs' trees take in passes.
+        packed_tokens: rows that the inputs' trees take in passes, where nothing is cached.
+        cached_tokens: those of `content_tokens` that were kept on the device from other calls.
         packs: number of packs.
         pack_query_tokens: those of `query_tokens` that are the packs' questions.
     """
@@ -141,6 +142,7 @@ class Usage:
     options: int
     prompts: int
     packed_tokens: int
+    cached_tokens: int
     packs: int
     pack_query_tokens: int
 
@@ -288,6 +290,7 @@ def usage_of(call: Call, counts: Sequence[Counts]) -> Usage:
         options=sum(len(question.options) for question in distinct.values()),
         prompts=sum(prompts[id(entry.questions)] for entry in call.inputs),
         packed_tokens=sum(count.packed_tokens for count in counts),
+        cached_tokens=sum(count.cached_tokens for count in counts),
         packs=len(call.packs),
         pack_query_tokens=len(call.inputs) * sum(used.fit.query_tokens for used in call.packs),
     )

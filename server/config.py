@@ -13,7 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from spinf_serve.engine.config import CPU_TOKEN_BUDGET, GPU_TOKEN_BUDGET, EngineConfig
+from spinf_serve.engine.config import (
+    CPU_TOKEN_BUDGET,
+    CPU_TRUNK_CACHE_BYTES,
+    GPU_TOKEN_BUDGET,
+    EngineConfig,
+)
 from spinf_serve.engine.work import Limits
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.server.setting_forms import Choice, Count, Share, Switch, Text, Texts, Token, Value
@@ -39,6 +44,7 @@ class ServerConfig:
         trusted_token: bearer token with the rights of a trusted caller.
         keys: named keys of callers, a line each as `spinf_serve.server.keys` reads them.
         keys_file: file of such lines; None for none.
+        trunk_cache_bytes: device memory for contents that were read, see `EngineConfig`.
         queue: requests that may wait for a pass; one more is answered 429.
         max_body_bytes: largest request body.
         body_idle_seconds: how long a request's body may pause while it arrives.
@@ -76,6 +82,7 @@ class ServerConfig:
     trusted_token: str | None = field(default=None, repr=False)
     keys: tuple[str, ...] = field(default=(), repr=False)
     keys_file: str | None = None
+    trunk_cache_bytes: int | None = None
     queue: int = 64
     max_body_bytes: int = 2 * 1024 * 1024
     body_idle_seconds: int = 30
@@ -209,6 +216,15 @@ SETTINGS: tuple[Setting, ...] = (
         Text("FILE"),
         "file of such keys, one a line; looked at every second, so keys come and go without a "
         "restart",
+    ),
+    Setting(
+        "trunk_cache_bytes",
+        "server",
+        Count(0),
+        "memory on the device for the keys and values of contents that were read: asked about again, "
+        "such a content is not read again, and scores are the same; those used least recently leave "
+        f"first; 0 keeps none; not set: {CPU_TRUNK_CACHE_BYTES} on the CPU, a quarter of what the "
+        "model leaves on a card",
     ),
     Setting(
         "queue",

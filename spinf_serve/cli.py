@@ -6,6 +6,7 @@ A base install (no torch, no fastapi) can run everything here that needs neither
 import asyncio
 import json
 import sys
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -102,7 +103,8 @@ def serve(config: ServerConfig) -> None:
     from spinf_serve.server.app import serve as run
 
     packs = served_packs(config)
-    server = create_app(partial(open_engine, config.engine, config.limits), config, packs)
+    engine = replace(config.engine, trunk_cache_bytes=config.trunk_cache_bytes)
+    server = create_app(partial(open_engine, engine, config.limits), config, packs)
     run(server, config)
     if server.state.service.worker.alive:
         leave(0)

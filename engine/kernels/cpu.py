@@ -1,6 +1,7 @@
 """The CPU backend: float32 or bfloat16, the same bits for a row whatever runs beside it."""
 
 from collections.abc import Sequence
+from math import prod
 from typing import cast
 
 import torch
@@ -25,7 +26,7 @@ from spinf_serve.engine.kernels.tree_attention.layout import (
     lay_out,
     padded_head,
 )
-from spinf_serve.engine.tree.plan import TRUNK_BLOCK, Pass, TreeSlice
+from spinf_serve.engine.tree.plan import TRUNK_BLOCK, Pass
 
 
 class CpuOps:
@@ -43,30 +44,52 @@ class CpuOps:
         self.dtype = dtype
         self.device = torch.device("cpu")
         self._kept: dict[int, Kept] = {}
+        self._limit_bytes = 0
+        self._cached_layers: tuple[LayerShape, ...] = ()
+        self._cached_bytes: dict[int, int] = {}
 
     def layout(self, plan: Pass, layers: Sequence[LayerShape]) -> Layout:
         """Indexes and buffers for one pass."""
         kept = {}
         for number, part in enumerate(plan.slices):
             if part.keep and part.key not in self._kept:
-                self._kept[part.key] = self._room(part, layers)
+                self._kept[part.key] = self._room(part.trunk_len, layers)
             if part.key in self._kept:
                 kept[number] = self._kept[part.key]
             elif part.trunk_rows < part.trunk_len:
                 raise AssertionError(f"trunk rows of tree {part.key} were not kept")
         return lay_out(plan, kept)
 
-    def _room(self, part: TreeSlice, layers: Sequence[LayerShape]) -> Kept:
-        tokens = -(-part.trunk_len // TRUNK_BLOCK) * TRUNK_BLOCK
-        shapes = [(layer.kv_heads, tokens, padded_head(layer.head_dim)) for layer in layers]
+    def _room(self, tokens: int, layers: Sequence[LayerShape]) -> Kept:
+        shapes = _room_shapes(tokens, layers)
         keys, values = (
             tuple(torch.zeros(shape, dtype=self.dtype) for shape in shapes) for _ in range(2)
         )
         return Kept(keys, values)
 
+    def keep_up_to(self, limit_bytes: int, layers: Sequence[LayerShape]) -> None:
+        """Memory for trunks that outlive their trees; it is taken as they come."""
+        self._limit_bytes, self._cached_layers = limit_bytes, tuple(layers)
+
+    def room_bytes(self, tokens: int) -> int | None:
+        """Bytes that keys and values of a trunk take; None where they never fit."""
+        shapes = _room_shapes(tokens, self._cached_layers)
+        needed = 2 * self.dtype.itemsize * sum(map(prod, shapes))
+        return needed if 0 < needed <= self._limit_bytes else None
+
+    def reserve(self, key: int, tokens: int) -> bool:
+        """Room for a trunk, while there is memory for it."""
+        needed = self.room_bytes(tokens)
+        if needed is None or needed + sum(self._cached_bytes.values()) > self._limit_bytes:
+            return False
+        self._cached_bytes[key] = needed
+        self._kept[key] = self._room(tokens, self._cached_layers)
+        return True
+
     def release(self, key: int) -> None:
-        """Forget the keys and values kept for a tree."""
+        """Forget the keys and values kept under a key."""
         self._kept.pop(key, None)
+        self._cached_bytes.pop(key, None)
 
     def embed(self, table: torch.Tensor, tokens: torch.Tensor, scale: float) -> torch.Tensor:
         """`table[tokens] * scale`."""
@@ -178,3 +201,9 @@ class CpuOps:
         """Tree attention, [N, H D] in the model's dtype."""
         own = cast(CpuLayout, layout)
         return attention(own, layer, q, k, v, scale=scale, window=window, reads_only=reads_only)
+
+
+def _room_shapes(tokens: int, layers: Sequence[LayerShape]) -> list[tuple[int, int, int]]:
+    """Shapes of a trunk's keys, and of its values, layer by layer: see `Kept`."""
+    padded = -(-tokens // TRUNK_BLOCK) * TRUNK_BLOCK
+    return [(layer.kv_heads, padded, padded_head(layer.head_dim)) for layer in layers]

@@ -5,7 +5,7 @@ Runs on the CPU as well, under Triton's interpreter, for small models in float32
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Final, cast
 
 import torch
 
@@ -29,7 +29,10 @@ from spinf_serve.engine.kernels.tree_attention.kernel import attention
 from spinf_serve.engine.kernels.tree_attention.pool import Pool
 from spinf_serve.engine.kernels.tree_attention.tiling import tiling
 from spinf_serve.engine.kernels.tree_attention.words import upload
-from spinf_serve.engine.tree.plan import IntArray, Pass
+from spinf_serve.engine.tree.plan import TRUNK_BLOCK, IntArray, Pass
+
+_USUAL_TOKENS: Final = 1024
+"""A trunk as they usually are: of these, layers with a window need as much as those without."""
 
 
 @dataclass(slots=True, eq=False)
@@ -76,9 +79,7 @@ class GpuOps:
 
     def arranged(self, plan: Pass, layers: Sequence[LayerShape]) -> DeviceLayout[IntArray]:
         """Tiles of one pass, on the host, and rooms for what later passes need of it."""
-        if self._shapes != tuple(layers):
-            self._shapes = tuple(layers)
-            self._sort_layers()
+        self._set_layers(layers)
         for pool in self._pools:
             pool.make_room(plan.slices)
         return lay_out(plan, self._kinds, [pool.taken for pool in self._pools])
@@ -96,8 +97,11 @@ class GpuOps:
             inner=inner,
         )
 
-    def _sort_layers(self) -> None:
+    def _set_layers(self, layers: Sequence[LayerShape]) -> None:
         """Layers of one shape are a kind: they tile a pass alike, and their kept keys lie alike."""
+        if self._shapes == tuple(layers):
+            return
+        self._shapes = tuple(layers)
         capability = capability_of(self.device)
         shapes = list(dict.fromkeys(self._shapes))
         self._kind_of = [shapes.index(shape) for shape in self._shapes]
@@ -109,8 +113,34 @@ class GpuOps:
             for kind, shape in enumerate(shapes)
         ]
 
+    def keep_up_to(self, limit_bytes: int, layers: Sequence[LayerShape]) -> None:
+        """Takes memory for trunks that outlive their trees, once.
+
+        Kinds of layers share it as trunks of `_USUAL_TOKENS` do. It holds many of them or fewer long
+        ones, of which layers with a window leave a part empty.
+        """
+        self._set_layers(layers)
+        usual_bytes = sum(pool.slot_bytes * pool.slots(_USUAL_TOKENS) for pool in self._pools)
+        for pool in self._pools:
+            slots = limit_bytes * pool.slots(_USUAL_TOKENS) // usual_bytes
+            pool.set_aside(slots // TRUNK_BLOCK * TRUNK_BLOCK)
+
+    def room_bytes(self, tokens: int) -> int | None:
+        """Bytes that keys and values of a trunk take; None where they never fit."""
+        if not all(pool.holds(tokens) for pool in self._pools):
+            return None
+        return sum(pool.slot_bytes * pool.slots(tokens) for pool in self._pools) or None
+
+    def reserve(self, key: int, tokens: int) -> bool:
+        """Room for a trunk, in the layers of every kind."""
+        for pool in self._pools:
+            if not pool.reserve(key, tokens):
+                self.release(key)
+                return False
+        return True
+
     def release(self, key: int) -> None:
-        """Forget the keys and values kept for a tree: later passes may write over them."""
+        """Forget the keys and values kept under a key: later passes may write over them."""
         for pool in self._pools:
             pool.release(key)
 

@@ -165,8 +165,23 @@ class Ops(Protocol):
         """Indexes and buffers for one pass; made once, used by every layer."""
         ...
 
+    def keep_up_to(self, limit_bytes: int, layers: Sequence[LayerShape]) -> None:
+        """Memory for trunks of a model that outlive their trees; before that, `reserve` has none.
+
+        What a tree itself needs in a later pass is kept beyond it.
+        """
+        ...
+
+    def room_bytes(self, tokens: int) -> int | None:
+        """Bytes that keys and values of a trunk take; None where they never fit what is for them."""
+        ...
+
+    def reserve(self, key: int, tokens: int) -> bool:
+        """Room for a trunk under a key that has none, until `release`; False when none is free."""
+        ...
+
     def release(self, key: int) -> None:
-        """Forget the keys and values kept for a tree. Unknown keys are no error."""
+        """Forget the keys and values kept under a key. Unknown keys are no error."""
         ...
 
     def embed(self, table: torch.Tensor, tokens: torch.Tensor, scale: float) -> torch.Tensor:

@@ -44,6 +44,7 @@ def _answer(model: str, *results: Any, **usage: int) -> dict[str, Any]:
                 "text_tokens": content,
                 "query_tokens": query,
                 "floor_tokens": floor,
+                "cached_tokens": 0,
             },
             "inputs": len(results),
             "content": {

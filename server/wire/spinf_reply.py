@@ -138,6 +138,7 @@ def _usage(usage: Usage, extras: bool) -> dict[str, Any]:
         "text_tokens": content,
         "query_tokens": usage.query_tokens,
         "floor_tokens": usage.floor_tokens,
+        "cached_tokens": usage.cached_tokens,
     }
     media = {"images": 0, "image_tokens": 0, "video_frames": 0, "video_tokens": 0}
     body: dict[str, Any] = {

@@ -46,6 +46,7 @@ class FakeForward:
         trees: keys of the trees that have a part in each pass, by its number.
         kept: trunk tokens kept for later passes, by tree.
         most_kept: the most trees that were kept at once.
+        cached_bytes: room for trunks that outlive their trees; a token takes one byte.
         nan_tokens: reads whose path holds one of these tokens give NaN.
         start_faults, finish_faults: raised instead of starting or finishing a pass, by its number.
         ended: whether the device has ended a pass that is in flight; at first, none.
@@ -59,6 +60,8 @@ class FakeForward:
         self.trees: list[set[int]] = []
         self.kept: dict[int, list[int]] = {}
         self.most_kept = 0
+        self.cached_bytes = 0
+        self._reserved: dict[int, int] = {}
         self.nan_tokens: set[int] = set()
         self.start_faults: dict[int, Exception] = {}
         self.finish_faults: dict[int, Exception] = {}
@@ -96,6 +99,17 @@ class FakeForward:
 
     def release(self, key: int) -> None:
         self.kept.pop(key, None)
+        self._reserved.pop(key, None)
+
+    def room_bytes(self, tokens: int) -> int | None:
+        return tokens if tokens <= self.cached_bytes else None
+
+    def reserve(self, key: int, tokens: int) -> bool:
+        if sum(self._reserved.values()) + tokens > self.cached_bytes:
+            return False
+        assert key not in self._reserved and key not in self.kept
+        self._reserved[key] = tokens
+        return True
 
     def columns(self, packed: PackedPass) -> np.ndarray:
         """[C] what a pass comes to."""

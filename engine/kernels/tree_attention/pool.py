@@ -1,6 +1,7 @@
 """The keys and values of trunks that outlive a pass, of all layers of one shape.
 
-Takes memory when a trunk first goes on in another pass, and more when more trunks do.
+Memory for those that outlive their trees is taken once. What trees need in a later pass lies beside
+them, and takes more where that does not do.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ class Pool:
         self._device = device
         self._rooms = Rooms(0)
         self._kept: list[Kept] = []
+        self._set_aside = 0
 
     @property
     def taken(self) -> Mapping[int, Room]:
@@ -39,29 +41,56 @@ class Pool:
         """Rooms for the trunks of a pass that later passes need."""
         for part in slices:
             if part.keep and part.key not in self.taken:
-                slots = slots_needed(part.trunk_len, self._shape.window)
+                slots = self.slots(part.trunk_len)
                 if self._rooms.take(part.key, slots) is None:
                     self._grow(slots)
                     self._rooms.take(part.key, slots)
 
+    @property
+    def slot_bytes(self) -> int:
+        """Bytes that a slot takes, keys and values of all the layers."""
+        return 2 * self._layers * self._shape.kv_heads * self._shape.head_dim * self._dtype.itemsize
+
+    def slots(self, tokens: int) -> int:
+        """Slots that a trunk takes."""
+        return slots_needed(tokens, self._shape.window)
+
+    def set_aside(self, slots: int) -> None:
+        """Memory for trunks that outlive their trees, a multiple of `TRUNK_BLOCK` slots. Once."""
+        if slots:
+            self._grow(slots)
+        self._set_aside = slots
+
+    def holds(self, tokens: int) -> bool:
+        """Whether a trunk fits into what was set aside."""
+        return self.slots(tokens) <= self._set_aside
+
+    def reserve(self, key: int, tokens: int) -> bool:
+        """A room for a trunk in the memory that there is; False when no run of it is free."""
+        return self._rooms.take(key, self.slots(tokens)) is not None
+
     def release(self, key: int) -> None:
-        """Gives a tree's room back. Unknown keys are no error."""
+        """Gives a room back. Unknown keys are no error."""
         self._rooms.release(key)
 
     def _grow(self, slots: int) -> None:
-        """More memory, at least by half; what lies in the pool moves to the same slots."""
+        """More memory, at least by half; what lies in the pool moves to the same slots.
+
+        What was set aside is large and does not count: it grows by what trees need beside it.
+        """
         before = self._rooms.capacity
-        capacity = before + max(slots, before // 2 // slots * slots)
+        capacity = before + max(slots, (before - self._set_aside) // 2 // slots * slots)
         size = (capacity, self._shape.kv_heads, self._shape.head_dim)
-        grown = []
         for index in range(self._layers):
             # Zeros: values that were never kept have to be finite.
             keys, values = (
                 torch.zeros(size, dtype=self._dtype, device=self._device) for _ in range(2)
             )
-            if self._kept:
-                keys[:before].copy_(self._kept[index].keys)
-                values[:before].copy_(self._kept[index].values)
-            grown.append(Kept(keys, values))
-        self._kept = grown
+            if index == len(self._kept):
+                self._kept.append(Kept(keys, values))
+                continue
+            keys[:before].copy_(self._kept[index].keys[:before])
+            values[:before].copy_(self._kept[index].values[:before])
+            # At once: the memory of one layer is there twice, not that of all.
+            self._kept[index] = Kept(keys, values)
         self._rooms.extend(capacity)

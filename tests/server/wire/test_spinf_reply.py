@@ -74,6 +74,7 @@ def test_usage_and_timing_are_whole_numbers():
         "total_tokens": 40,
         "prompt_tokens_details": {
             "content_tokens": 24, "text_tokens": 24, "query_tokens": 8, "floor_tokens": 8,
+            "cached_tokens": 0,
         },
         "inputs": 1,
         "content": {

@@ -29,6 +29,8 @@ from spinf_serve.server.traffic import Handled, Traffic
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
+# Anybody may send any other word as a method.
+_METHODS = frozenset({"GET", "HEAD", "POST", "DELETE", "OPTIONS"})
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _TOKENS = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 _PROMPTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000)
@@ -95,7 +97,8 @@ class Metrics:
 
     def handled(self, handled: Handled, _: Ended | None) -> None:
         """Counts a request that is over."""
-        self._requests.labels(handled.route, handled.method, handled.status).inc()
+        method = handled.method if handled.method in _METHODS else "other"
+        self._requests.labels(handled.route, method, handled.status).inc()
         self._request_seconds.labels(handled.route).observe(handled.seconds)
         self._key_requests.labels(handled.caller.name).inc()
         if handled.code is not None:

@@ -28,6 +28,7 @@ from spinf_serve.flags import (
     require,
     takes_settings,
 )
+from spinf_serve.log_cli import log
 from spinf_serve.outputs import check_output
 from spinf_serve.packs.errors import Refused, SpinfError, Unusable
 from spinf_serve.packs.faults import InvalidPack
@@ -62,6 +63,7 @@ app.add_typer(models, name="models")
 app.add_typer(packs, name="packs")
 app.add_typer(data, name="data")
 app.add_typer(store, name="store")
+app.add_typer(log, name="log")
 
 
 def main() -> None:

@@ -53,15 +53,17 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What was answered to one filled template that is no pack's.
+    """What was answered to one question of the caller's own.
 
     Attributes:
-        question: its id.
+        question: the caller's name for it.
+        asked: the filled template, or the instructions of a decision.
         values: what filled the template.
-        p: option -> probability.
+        p: option or label -> probability.
     """
 
     question: str
+    asked: str
     values: Mapping[str, str]
     p: Mapping[str, float]
 

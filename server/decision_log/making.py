@@ -24,6 +24,8 @@ from spinf_serve.server.decision_log.entries import (
     content_digest,
 )
 from spinf_serve.server.exchange import Ended, Scored
+from spinf_serve.server.wire.closed_questions import ClosedRequest
+from spinf_serve.server.wire.closed_reply import answers_of
 from spinf_serve.server.wire.spinf import ScoreRequest
 
 STRONGEST: Final = 3
@@ -71,10 +73,11 @@ def entries_of(
             _decided(parts[0][0], [answers for _, _, answers in parts], keeping)
             for parts in zip(*by_chunk, strict=True)
         )
-        # Without a pack the answers to a request's own questions are what it decides with, but a
-        # score's are many, and mean something to the caller only.
-        scores = isinstance(detail, ScoreRequest)
-        answers = tuple(_answered(entry, results[0])) if keeping.answers or not scores else ()
+        if isinstance(detail, ClosedRequest):
+            # These answers are the decision.
+            answers = tuple(_closed(scored))
+        else:
+            answers = tuple(_answered(entry, results[0])) if keeping.answers else ()
         yield Entry(
             request=request.request_id,
             input=entry.id,
@@ -174,11 +177,23 @@ def strongest(pack: Pack, z: Mapping[str, float]) -> dict[str, float]:
     return {read.id: z[read.id] for read in pack.reads if read.id in kept}
 
 
+def _closed(scored: Scored) -> Iterator[Answered]:
+    for answer in answers_of(scored):
+        question = answer.question
+        yield Answered(
+            question.key,
+            question.instructions,
+            {},
+            dict(zip(question.labels, answer.p, strict=True)),
+        )
+
+
 def _answered(entry: Input, result: Result) -> Iterator[Answered]:
-    for answer in result.answers[: entry.own]:
-        for prompt in answer.prompts:
+    for question, answer in zip(entry.questions[: entry.own], result.answers, strict=False):
+        for asked, prompt in zip(question.prompts, answer.prompts, strict=True):
             yield Answered(
                 answer.id,
+                asked.text,
                 dict(prompt.values),
                 {option.text: option.p for option in prompt.options},
             )

@@ -45,7 +45,7 @@ def remove(connection: sqlite3.Connection, wanted: Wanted, *, dry_run: bool = Fa
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-    return Removed(found, int(samples), not dry_run and bool(found) and give_back(connection))
+    return Removed(found, int(samples), not dry_run and give_back(connection))
 
 
 def remove_older(connection: sqlite3.Connection, before: int, *, dry_run: bool = False) -> Removed:
@@ -60,7 +60,7 @@ def remove_older(connection: sqlite3.Connection, before: int, *, dry_run: bool =
     total = 0
     while gone := prune(connection, before):
         total += gone
-    return Removed(total, int(samples), bool(total) and give_back(connection))
+    return Removed(total, int(samples), give_back(connection))
 
 
 def _forget(connection: sqlite3.Connection) -> None:

@@ -44,7 +44,7 @@ def _write(
     packs: dict[str, int],
     facts_of: Callable[[str], PackFacts],
 ) -> None:
-    answers = [[one.question, dict(one.values), dict(one.p)] for one in entry.answers]
+    answers = [[one.question, one.asked, dict(one.values), dict(one.p)] for one in entry.answers]
     asked = connection.execute(
         "INSERT INTO asked (request, input, at, caller, route, endpoint, model, digest, text,"
         " parameters, chunks, drawn, rate, answers) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

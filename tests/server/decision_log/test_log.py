@@ -174,7 +174,31 @@ def test_own_answers_are_kept_on_request(serving, tmp_path):
     first, second = full.answers
     told = answer["results"][0]["queries"][0]["combinations"][0]["options"]
     assert first.p == {option["text"]: option["p"] for option in told}
-    assert (second.question, second.values) == ("about", {"F": "late"})
+    assert (second.question, second.asked) == ("about", "\nlate? Answer:")
+    assert second.values == {"F": "late"}
+
+
+def test_the_answers_of_a_decision_are_what_was_decided(serving, tmp_path):
+    desks = {"billing": None, "technical": None}
+    questions = {
+        "desk": {"type": "choice", "instructions": "Which desk?", "criteria": desks},
+        "urgent": {"type": "noul", "instructions": "Is it urgent?"},
+    }
+    with serving() as server:
+        body = {"model": "jev-latest", "state": ANGRY, "questions": questions}
+        answer = server.http.post("/v1/systemone", json=body)
+        assert answer.status_code == 200, answer.text
+    (entry,) = kept(tmp_path / "decisions.db")
+    assert (entry.route, entry.digest, entry.decided) == ("systemone", content_digest(ANGRY), ())
+    desk, urgent = entry.answers
+    told = answer.json()["answers"]
+    assert (desk.question, urgent.question) == ("desk", "urgent")
+    assert desk.p == pytest.approx(told["desk"]["probabilities"], abs=1e-6)
+    assert urgent.p["Yes"] == pytest.approx(told["urgent"]["noul"], abs=1e-6)
+    assert desk.asked == "Which desk?"
+    assert list(desk.p) == ["billing", "technical"]
+    assert sum(desk.p.values()) == pytest.approx(1)
+    assert urgent.asked == "Is it urgent?"
 
 
 def test_a_draft_is_kept_without_a_decision(serving, tmp_path):

@@ -23,8 +23,8 @@ from spinf_serve.server.auth import ANYBODY, Guard
 from spinf_serve.server.body import check_declared
 from spinf_serve.server.ids import new_request_id
 from spinf_serve.server.logs import without_message
-from spinf_serve.server.service import Gone
 from spinf_serve.server.traffic import CLIENT_LEFT, UNROUTED, Handled, Traffic
+from spinf_serve.server.waiting import Gone
 from spinf_serve.server.wire.json_text import encode
 
 logger = logging.getLogger(__name__)

@@ -46,6 +46,9 @@ class ServerConfig:
         keys_file: file of such lines; None for none.
         trunk_cache_bytes: device memory for contents that were read, see `EngineConfig`.
         queue: requests that may wait for a pass; one more is answered 429.
+        queue_bytes: bodies of requests in work, together.
+        queue_tokens: tokens of requests in work, together.
+        request_seconds: how long an answer may take.
         max_body_bytes: largest request body.
         body_idle_seconds: how long a request's body may pause while it arrives.
         keepalive_seconds: how long an idle connection stays open.
@@ -84,6 +87,9 @@ class ServerConfig:
     keys_file: str | None = None
     trunk_cache_bytes: int | None = None
     queue: int = 64
+    queue_bytes: int = 64 * 1024 * 1024
+    queue_tokens: int = 4_000_000
+    request_seconds: int = 600
     max_body_bytes: int = 2 * 1024 * 1024
     body_idle_seconds: int = 30
     keepalive_seconds: int = 75
@@ -232,6 +238,27 @@ SETTINGS: tuple[Setting, ...] = (
         Count(1),
         "requests that may wait while passes run; one more is answered 429. Requests that wait "
         "together share passes, so a longer queue costs waiting time, not throughput",
+    ),
+    Setting(
+        "queue_bytes",
+        "server",
+        Count(1024),
+        "bytes of the bodies of requests in work, together; one that would go over it is answered "
+        "429, unless it is alone. It bounds memory, as `queue_tokens` does",
+    ),
+    Setting(
+        "queue_tokens",
+        "server",
+        Count(1),
+        "tokens that are read for requests in work, together; one that would go over it is answered "
+        "429, unless it is alone",
+    ),
+    Setting(
+        "request_seconds",
+        "server",
+        Count(1),
+        "how long an answer may take; then the request is dropped and answered 504. A call may allow "
+        "for less with the header X-Request-Deadline-Ms",
     ),
     Setting("max_body_bytes", "server", Count(1024), "largest request body"),
     Setting(

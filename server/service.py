@@ -9,17 +9,18 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from spinf_serve.engine.api import Engine, Job, Priority
+from spinf_serve.engine.api import Engine, Job, Priority, Turn
 from spinf_serve.packs.errors import Busy, SpinfError
-from spinf_serve.server.admission import Admission
+from spinf_serve.server.admission import Admission, Bounds, Slot
 from spinf_serve.server.auth import Caller
 from spinf_serve.server.calls import compile_call, located, usage_of, warnings_of
 from spinf_serve.server.chunks import chunked
 from spinf_serve.server.config import ServerConfig
 from spinf_serve.server.exchange import Asked, Ended, Observer, Scored, Timing, Wire, tell
 from spinf_serve.server.served_packs import ServedPacks
+from spinf_serve.server.waiting import while_wanted
 from spinf_serve.server.wire.json_text import Document, decode
 from spinf_serve.server.worker import Answered, Failed, Outcome, Worker
 
@@ -30,10 +31,6 @@ _SMALL_BODY_BYTES = 16 * 1024
 _STOP_SECONDS = 30.0
 
 T = TypeVar("T")
-
-
-class Gone(Exception):
-    """The client closed its connection before the answer was ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +80,7 @@ class Service:
         config: the server's settings.
         worker: the engine's owner.
         packs: the packs.
-        admission: the slots.
+        admission: the slots, and what holds them.
         observers: told of every request that ends.
         draining: whether new requests are turned away: the server is to end, or was told to.
     """
@@ -98,7 +95,8 @@ class Service:
         self.config = config
         self.worker = worker
         self.packs = packs
-        self.admission = Admission(config.queue)
+        bounds = Bounds(config.queue, config.queue_bytes, config.queue_tokens)
+        self.admission = Admission(bounds, lambda: worker.pace.tokens_per_second)
         self.observers = observers
         self.draining = False
         self._host = ThreadPoolExecutor(_HOST_THREADS, thread_name_prefix="host")
@@ -142,31 +140,39 @@ class Service:
                 f"in {DRAINING_RETRY_SECONDS} seconds",
                 DRAINING_RETRY_SECONDS,
             )
+        engine = self.worker.engine
+        with self.admission.slot(arrival.priority, len(arrival.body)) as slot:
+            work = self._scored(arrival, wire, progress, engine, slot)
+            return await while_wanted(work, arrival.gone, arrival.deadline)
+
+    async def _scored(
+        self, arrival: Arrival, wire: Wire, progress: _Progress, engine: Engine, slot: Slot
+    ) -> bytes:
         if len(arrival.body) <= _SMALL_BODY_BYTES:
             document = decode(arrival.body)
         else:
             document = await self.on_host(lambda: decode(arrival.body))
-        engine = self.worker.engine
-        with self.admission.slot():
-            prepared = await self.on_host(
-                lambda: _prepare(document, engine, arrival.caller, wire, self.packs)
-            )
-            progress.asked = prepared.asked
-            outcome = await self._outcome(prepared.jobs, arrival.gone)
-            if isinstance(outcome, Failed):
-                raise located(outcome.error, prepared.asked.call.inputs[outcome.index])
-            scored, body = await self.on_host(
-                lambda: _written(prepared, outcome, engine, arrival, wire, progress)
-            )
-            progress.scored = scored
-            return body
+        prepared = await self.on_host(
+            lambda: _prepare(document, engine, arrival.caller, wire, self.packs)
+        )
+        progress.asked = prepared.asked
+        slot.weigh(sum(job.counts.packed_tokens for job in prepared.jobs))
+        turn = Turn(arrival.caller.party, arrival.priority)
+        outcome = await self._outcome(prepared.jobs, turn)
+        if isinstance(outcome, Failed):
+            raise located(outcome.error, prepared.asked.call.inputs[outcome.index])
+        scored, body = await self.on_host(
+            lambda: _written(prepared, outcome, engine, arrival, wire, progress)
+        )
+        progress.scored = scored
+        return body
 
     async def on_host(self, work: Callable[[], T]) -> T:
         """Runs work that takes the interpreter for a while on a thread beside the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._host, work)
 
-    async def _outcome(self, jobs: tuple[Job, ...], gone: Callable[[], Awaitable[None]]) -> Outcome:
-        """What the engine made of works; drops them when the client goes away."""
+    async def _outcome(self, jobs: tuple[Job, ...], turn: Turn) -> Outcome:
+        """What the engine made of works; drops them when nobody waits here any more."""
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[Outcome] = loop.create_future()
 
@@ -174,19 +180,12 @@ class Service:
             if not outcome.done():
                 outcome.set_result(value)
 
-        ticket = self.worker.ask(jobs, lambda value: _call_soon(loop, settle, value))
-        leaving = asyncio.ensure_future(gone())
+        ticket = self.worker.ask(jobs, lambda value: _call_soon(loop, settle, value), turn)
         try:
-            waiting: set[asyncio.Future[Any]] = {outcome, leaving}
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            return await outcome
         finally:
-            leaving.cancel()
-            if not outcome.done():
-                outcome.cancel()
+            if outcome.cancelled():
                 self.worker.cancel(ticket)
-        if outcome.cancelled():
-            raise Gone
-        return outcome.result()
 
 
 def _call_soon(

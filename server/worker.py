@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
 
-from spinf_serve.engine.api import Engine, Job
+from spinf_serve.engine.api import Engine, Job, Turn
 from spinf_serve.engine.work import Result
 from spinf_serve.packs.errors import Busy, Fault, SpinfError, Unusable
+from spinf_serve.server.pace import Pace
 
 logger = logging.getLogger(__name__)
 
@@ -60,10 +61,12 @@ class Ticket:
     Attributes:
         jobs: the compiled works.
         done: called once with the outcome, on the worker's thread; never after a cancel.
+        turn: when it is their turn.
     """
 
     jobs: tuple[Job, ...]
     done: Callable[[Outcome], None]
+    turn: Turn
     asked_at: float
     begun_at: float = 0.0
     busy_before: float = 0.0
@@ -77,6 +80,7 @@ class Worker:
         load_error: why the engine could not be opened, if so. It is logged, unless it is an
             `Unusable`: then it is for whoever started the server to show.
         load_seconds: how long opening took, once it is done.
+        pace: how fast the engine reads.
     """
 
     def __init__(
@@ -85,6 +89,7 @@ class Worker:
         """`loaded` is called on the worker's thread when the opening ended, well or not."""
         self.load_error: Exception | None = None
         self.load_seconds = 0.0
+        self.pace = Pace()
         self._open = open_engine
         self._loaded = loaded
         self._engine: Engine | None = None
@@ -136,9 +141,9 @@ class Worker:
         began = self._step_began
         return 0.0 if began is None else time.perf_counter() - began
 
-    def ask(self, jobs: tuple[Job, ...], done: Callable[[Outcome], None]) -> Ticket:
-        """Has works answered; the outcome goes to `done`. Any thread."""
-        ticket = Ticket(jobs, done, asked_at=time.perf_counter())
+    def ask(self, jobs: tuple[Job, ...], done: Callable[[Outcome], None], turn: Turn) -> Ticket:
+        """Has works of a request answered; the outcome goes to `done`. Any thread."""
+        ticket = Ticket(jobs, done, turn, asked_at=time.perf_counter())
         self._inbox.put(partial(self._begin, ticket))
         return ticket
 
@@ -199,7 +204,7 @@ class Worker:
         for index, job in enumerate(ticket.jobs):
             self._owners[job] = ticket
             try:
-                engine.submit(job)
+                engine.submit(job, ticket.turn)
             except Exception as fault:
                 logger.exception("the engine did not take a work")
                 self._fail(engine, ticket, index, _as_fault(fault))
@@ -212,6 +217,7 @@ class Worker:
 
     def _step(self, engine: Engine) -> None:
         start = self._step_began = time.perf_counter()
+        rows = engine.stats.rows
         try:
             finished = engine.step()
             if not finished and not engine.pending:
@@ -225,7 +231,9 @@ class Worker:
             return
         finally:
             self._step_began = None
-        self._busy_seconds += time.perf_counter() - start
+        seconds = time.perf_counter() - start
+        self._busy_seconds += seconds
+        self.pace.add(engine.stats.rows - rows, seconds)
         for job, outcome in finished:
             owner = self._owners.get(job)
             if owner is None:

@@ -8,6 +8,7 @@ from spinf_serve.server.body import read_body
 from spinf_serve.server.encodings import decoded
 from spinf_serve.server.exchange import Wire
 from spinf_serve.server.service import Arrival, Service
+from spinf_serve.server.urgency import deadline_of, priority_of
 from spinf_serve.server.wire.score_wire import ScoreWire
 
 router = APIRouter()
@@ -43,7 +44,14 @@ async def answered_body(request: Request, wire: Wire, body: bytes) -> Response:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    arrival = Arrival(request.state.request_id, request.state.caller, body, gone)
+    arrival = Arrival(
+        request.state.request_id,
+        request.state.caller,
+        body,
+        gone,
+        priority_of(request.headers),
+        deadline_of(request.headers, service.config.request_seconds),
+    )
     answer = await service.answer(arrival, wire)
     # Ids are printable ASCII, but one made from a path may hold anything.
     served = quote(service.worker.engine.served.id, safe="/:@+,;=()[]!$&' ")

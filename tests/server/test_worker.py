@@ -7,6 +7,7 @@ from queue import Queue
 
 import pytest
 
+from spinf_serve.engine.api import Turn
 from spinf_serve.engine.work import Work
 from spinf_serve.packs.errors import Busy, Fault, Unusable
 from spinf_serve.packs.question import Prompt, Question
@@ -39,7 +40,7 @@ def ask(worker):
     def ask(*contents: str):
         outcomes: Queue[Outcome] = Queue()
         jobs = tuple(worker.engine.compile(Work(text, QUESTIONS)) for text in contents)
-        return worker.ask(jobs, outcomes.put), outcomes
+        return worker.ask(jobs, outcomes.put, Turn()), outcomes
 
     return ask
 
@@ -197,7 +198,7 @@ class Ahead:
         outcomes: Queue[Outcome] = Queue()
         question = Question("q", (Prompt("\nx:"),), (" yes", " no"), empty_floor=False)
         job = self.worker.engine.compile(Work(text, (question,)))
-        return self.worker.ask((job,), outcomes.put), outcomes
+        return self.worker.ask((job,), outcomes.put, Turn()), outcomes
 
     def end_pass(self, number: int) -> None:
         """Ends a pass once the worker waits for it."""

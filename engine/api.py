@@ -25,7 +25,7 @@ from spinf_serve.engine.schedule import Schedule
 from spinf_serve.engine.scoring.job import FloorRead, Job, answer, compile_job, floor_read
 from spinf_serve.engine.scoring.question_set import Compiler, LruCache, PromptKey
 from spinf_serve.engine.scoring.read import FloatArray, read_scores
-from spinf_serve.engine.stats import Stats
+from spinf_serve.engine.stats import DeviceMemory, Stats
 from spinf_serve.engine.text.cut import EMPTY_CUT
 from spinf_serve.engine.text.tokenizer import Tokenizer
 from spinf_serve.engine.tree.packing import PackedPass, Tree
@@ -35,6 +35,7 @@ from spinf_serve.engine.work import Limits, Result, Work
 from spinf_serve.packs.errors import Fault, SpinfError
 
 __all__ = [
+    "DeviceMemory",
     "Engine",
     "Finished",
     "Forward",
@@ -119,6 +120,11 @@ class Engine:
     def tokenizer(self) -> Tokenizer:
         """The model's tokenizer."""
         return self._tokenizer
+
+    @property
+    def device_memory(self) -> DeviceMemory | None:
+        """The memory of the device's own now; None on the CPU. Any thread."""
+        return self._forward.memory()
 
     @property
     def pending(self) -> int:

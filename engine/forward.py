@@ -11,6 +11,7 @@ import torch
 from spinf_serve.engine.kernels.ops import Layout, Ops
 from spinf_serve.engine.models.registry import Model
 from spinf_serve.engine.pipeline import OutOfDeviceMemory, Started
+from spinf_serve.engine.stats import DeviceMemory
 from spinf_serve.engine.tree.packing import PackedPass
 
 if TYPE_CHECKING:
@@ -88,6 +89,19 @@ class ModelForward:
                 raise self._out_of_memory(str(fault)) from None
         # A view: the array keeps its memory from being used for another pass.
         return own.logprobs.numpy()
+
+    def memory(self) -> DeviceMemory | None:
+        """The card's memory now; None on the CPU."""
+        if not self._on_gpu:
+            return None
+        device = self._ops.device
+        free, total = torch.cuda.mem_get_info(device)
+        return DeviceMemory(
+            used=torch.cuda.memory_allocated(device),
+            reserved=torch.cuda.memory_reserved(device),
+            free=free,
+            total=total,
+        )
 
     def release(self, key: int) -> None:
         """Forgets the keys and values kept under a key."""

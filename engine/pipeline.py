@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from spinf_serve.engine.schedule import Schedule
-from spinf_serve.engine.stats import Stats
+from spinf_serve.engine.stats import DeviceMemory, Stats
 from spinf_serve.engine.tree.packing import PackedPass
 from spinf_serve.engine.trunk_cache import TrunkCache
 
@@ -69,6 +69,10 @@ class Forward(Protocol):
 
         The array stays as it is, whatever runs later. Raises `OutOfDeviceMemory` like `start`.
         """
+        ...
+
+    def memory(self) -> DeviceMemory | None:
+        """The device's memory now; None where it is the host's own. Any thread."""
         ...
 
     def release(self, key: int) -> None:

@@ -4,6 +4,23 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """Bytes of a device's memory.
+
+    Attributes:
+        used: what tensors of this process take.
+        reserved: what this process holds for tensors, those that it has and those to come.
+        free: what no process holds.
+        total: all.
+    """
+
+    used: int
+    reserved: int
+    free: int
+    total: int
+
+
 @dataclass(slots=True)
 class Stats:
     """What an engine did since it was opened. Seconds are wall time.

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from spinf_serve.engine.api import Engine
+from spinf_serve.engine.api import DeviceMemory, Engine
 from spinf_serve.engine.bench.checks import answer_bits
 from spinf_serve.engine.config import EngineConfig
 from spinf_serve.engine.fingerprint import cpu_fingerprint
@@ -187,3 +187,35 @@ def test_an_engine_on_a_gpu_waits_for_no_pass_while_it_starts_one(monkeypatch):
     assert 0 < ahead.stats.device_seconds
     forward.ahead = 0
     assert list(map(answer_bits, engine().run(works))) == list(map(answer_bits, warm))
+
+
+def test_the_memory_of_the_cpu_is_the_hosts_own():
+    made_up = MadeUp("cpu")
+    assert ModelForward(cast(Any, made_up), made_up.ops).memory() is None
+
+
+def test_the_memory_of_a_card_is_told_in_four_figures(monkeypatch):
+    made_up = MadeUp("cuda:0")
+    asked = []
+
+    def answer(figure):
+        return lambda device: asked.append(device) or figure
+
+    monkeypatch.setattr(torch.cuda, "mem_get_info", answer((3, 7)))
+    monkeypatch.setattr(torch.cuda, "memory_allocated", answer(1))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", answer(2))
+    memory = ModelForward(cast(Any, made_up), made_up.ops).memory()
+    assert memory == DeviceMemory(used=1, reserved=2, free=3, total=7)
+    assert set(asked) == {made_up.ops.device}
+
+
+@pytest.mark.gpu
+def test_the_memory_of_a_card_grows_with_a_tensor():
+    made_up = MadeUp("cuda:0")
+    forward = ModelForward(cast(Any, made_up), made_up.ops)
+    before = forward.memory()
+    taken = torch.empty(2**20, device="cuda:0")
+    after = forward.memory()
+    assert before is not None and after is not None
+    assert after.used - before.used == taken.nbytes
+    assert after.used <= after.reserved < after.total

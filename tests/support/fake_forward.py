@@ -12,6 +12,7 @@ from typing import cast
 import numpy as np
 
 from spinf_serve.engine.pipeline import Started
+from spinf_serve.engine.stats import DeviceMemory
 from spinf_serve.engine.tree.packing import PackedPass
 
 
@@ -85,7 +86,13 @@ class FakeForward:
         self.most_kept = max(self.most_kept, len(self.kept))
         if number in self.start_faults:
             raise self.start_faults[number]
-        return FakeStarted(number, self.columns(packed))
+        started = FakeStarted(number, self.columns(packed))
+        if number in self.finish_faults:
+            # What it wrote is as lost as what it read.
+            for part in packed.plan.slices:
+                if part.keep and part.trunk_rows:
+                    self.kept[part.key][part.trunk_start :] = [-1] * part.trunk_rows
+        return started
 
     def done(self, started: Started) -> bool:
         return self.ended(cast(FakeStarted, started).number)
@@ -96,6 +103,9 @@ class FakeForward:
         if own.number in self.finish_faults:
             raise self.finish_faults[own.number]
         return own.columns
+
+    def memory(self) -> DeviceMemory | None:
+        return None
 
     def release(self, key: int) -> None:
         self.kept.pop(key, None)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from spinf_serve.engine.api import Engine, Stats, Turn
+from spinf_serve.engine.api import DeviceMemory, Engine, Stats, Turn
 from spinf_serve.engine.config import EngineConfig
 from spinf_serve.engine.fingerprint import Fingerprint
 from spinf_serve.engine.models.served import ServedModel
@@ -87,6 +87,7 @@ class StubEngine:
         submit_error: raised by the next submit, once.
         step_seconds: how long a pass takes.
         cancelled: works that were cancelled.
+        memory: of the device, as the metrics show it.
         turns: the turn of every work that was submitted, in order.
         stats: passes and rows, counted as the engine does.
     """
@@ -104,6 +105,7 @@ class StubEngine:
         self.submit_error: Exception | None = None
         self.step_seconds = 0.0
         self.cancelled = 0
+        self.memory: DeviceMemory | None = None
         self.turns: list[Turn | None] = []
         self.stats = Stats()
         self.config = EngineConfig(model="stub", device="cpu", token_budget=4096)
@@ -113,6 +115,10 @@ class StubEngine:
     def as_engine(self) -> Engine:
         """Itself, in the type that the server asks for."""
         return cast(Engine, self)
+
+    @property
+    def device_memory(self) -> DeviceMemory | None:
+        return self.memory
 
     @property
     def pending(self) -> int:

@@ -20,6 +20,9 @@ from uvicorn.server import HANDLED_SIGNALS
 from spinf_serve.engine.api import Engine
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.server.auth import Guard
+from spinf_serve.server.batches.folder import BatchFolder
+from spinf_serve.server.batches.runner import Runner
+from spinf_serve.server.batches.upload import ANY_SIZE
 from spinf_serve.server.border import Border
 from spinf_serve.server.config import ServerConfig
 from spinf_serve.server.cross_origin import cross_origin
@@ -30,8 +33,10 @@ from spinf_serve.server.keys import KeyRing
 from spinf_serve.server.logs import log_config, log_request
 from spinf_serve.server.metrics import Metrics
 from spinf_serve.server.routes import (
+    batches,
     chat,
     decisions,
+    files,
     health,
     models,
     openapi,
@@ -62,7 +67,7 @@ def create_app(
         open_engine: called once, on the thread that then owns the engine.
         packs: the packs that calls may name; their local folders are watched.
 
-    Raises `Unusable` when the decision log that the settings name cannot be one.
+    Raises `Unusable` when the decision log or the batch folder that the settings name cannot be one.
     """
     keys = KeyRing(config.keys, None if config.keys_file is None else Path(config.keys_file))
     guard = Guard(config.token, config.trusted_token, config.debug, keys, config.open_metrics)
@@ -73,6 +78,8 @@ def create_app(
     observers: list[Observer] = [traffic, metrics, *([] if log is None else [log])]
     service = Service(config, worker, packs, observers)
     metrics.watch(service, traffic, keys)
+    folder = None if config.batch_dir is None else BatchFolder(Path(config.batch_dir), config)
+    runner = None if folder is None else Runner(folder, service)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -83,8 +90,12 @@ def create_app(
         # Daemons: a look at a folder that does not answer must not keep the process from its end.
         for what, look in (("packs", packs.refresh), ("keys", keys.refresh)):
             Thread(target=_watch, args=(what, look, stopped), name=what, daemon=True).start()
+        if runner is not None:
+            await runner.start()
         yield
         stopped.set()
+        if runner is not None:
+            await runner.stop()
         await asyncio.to_thread(service.stop)
         if log is not None:
             # Behind the last answer, which it is told of.
@@ -96,10 +107,17 @@ def create_app(
     )
     app.state.service = service
     app.state.decision_log = log
+    app.state.batches = runner
     app.state.metrics = metrics
     app.state.traffic = traffic
     app.state.guard = guard
-    app.add_middleware(Border, guard=guard, traffic=traffic, max_body_bytes=config.max_body_bytes)
+    app.add_middleware(
+        Border,
+        guard=guard,
+        traffic=traffic,
+        max_body_bytes=config.max_body_bytes,
+        max_bytes_of={"/v1/files": ANY_SIZE},
+    )
     if config.cors_origin:
         # Around the border, since a browser asks without a key whether it may ask with one.
         app.add_middleware(CORSMiddleware, **cross_origin(config.cors_origin))
@@ -108,6 +126,8 @@ def create_app(
         chat,
         systemone,
         decisions,
+        files,
+        batches,
         models,
         pack_routes,
         openapi,

@@ -224,12 +224,13 @@ class Ledger:
                 asdict(progress) | {"id": id},
             )
 
-    def remove_batches(self, made_before: int) -> int:
-        """Strikes out batches that have ended and were made before a time; how many."""
+    def remove_batches(self, ended_before: int) -> int:
+        """Strikes out batches that ended before a time; how many."""
         with self._writing() as at:
             return at.execute(
-                f"DELETE FROM batches WHERE created_at < :then AND status IN {_words(ENDED)}",
-                {"then": made_before},
+                f"DELETE FROM batches WHERE status IN {_words(ENDED)} "
+                "AND json_extract(times, '$.' || status) < :then",
+                {"then": ended_before},
             ).rowcount
 
     def _open(self) -> None:

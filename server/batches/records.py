@@ -12,14 +12,15 @@ OUTPUT_PURPOSE = "batch_output"
 VALIDATING = "validating"
 IN_PROGRESS = "in_progress"
 FINALIZING = "finalizing"
+EXPIRING = "expiring"
 CANCELLING = "cancelling"
 COMPLETED = "completed"
 FAILED = "failed"
 EXPIRED = "expired"
 CANCELLED = "cancelled"
 
-UNFINISHED = (VALIDATING, IN_PROGRESS, FINALIZING, CANCELLING)
-"""States that a batch leaves by itself; the others are ends."""
+UNFINISHED = (VALIDATING, IN_PROGRESS, FINALIZING, EXPIRING, CANCELLING)
+"""States that a batch leaves by itself; the others are ends. Callers see `EXPIRING` as finalizing."""
 
 ENDED = (COMPLETED, FAILED, EXPIRED, CANCELLED)
 

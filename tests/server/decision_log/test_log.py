@@ -4,7 +4,7 @@ import json
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,13 @@ from spinf_serve.server.decision_log.log import DecisionLog
 from spinf_serve.server.decision_log.opening import open_decision_log
 from spinf_serve.server.decision_log.reading import Wanted, entries, pack_facts
 from spinf_serve.server.decision_log.tables import connect, create
+from tests.support.decision_logs import by_deadline, log_of
 from tests.support.served_packs import fitted, served_from, write_packs
 from tests.support.servers import Running, inputs, question, request, running
 from tests.support.stub_engine import NAN, SERVED, StubEngine
 
 ANGRY = "Where is my money? Third email!"
 PACK = {"id": "demo/support"}
-DEADLINE_SECONDS = 10.0
 
 
 @pytest.fixture(scope="module")
@@ -58,18 +58,6 @@ def serving(packs, tmp_path):
 def kept(path: Path) -> list[Entry]:
     with closing(connect(path, write=False)) as connection:
         return list(entries(connection, Wanted(), newest_first=False))
-
-
-def by_deadline(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + DEADLINE_SECONDS
-    while not holds():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.01)
-
-
-def log_of(server: Running) -> DecisionLog:
-    (log,) = (one for one in server.service.observers if isinstance(one, DecisionLog))
-    return log
 
 
 def ask(server: Running, content: str, *queries: dict[str, Any], **fields: Any) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""What Prometheus reads: counters of what ended, and gauges of what is, in a registry of their own.
+"""What Prometheus reads of requests that ended, in a registry of its own; `gauges` has what is now.
 
-Names and meanings stand here only; docs/operations.md, the dashboard and the alert rules are tested
-against them. Labels have few values: routes, codes, named keys, never ids, addresses or texts.
+Names and meanings stand in these two files only; the docs, the dashboard and the alert rules are
+tested against them. Labels have few values: routes, codes, named keys, never ids, addresses or texts.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,19 +10,11 @@ from itertools import groupby
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from prometheus_client.exposition import generate_latest
-from prometheus_client.metrics_core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    InfoMetricFamily,
-    Metric,
-)
 
-from spinf_serve import __version__
-from spinf_serve.engine.api import Engine
 from spinf_serve.engine.work import Result
-from spinf_serve.packs.errors import Busy
 from spinf_serve.server.calls import Input
 from spinf_serve.server.exchange import Ended, Scored
+from spinf_serve.server.gauges import Gauges
 from spinf_serve.server.keys import KeyRing
 from spinf_serve.server.service import Service
 from spinf_serve.server.traffic import Handled, Traffic
@@ -65,7 +57,8 @@ class Metrics:
         self._prompts = self._counter("prompts", "Filled templates, once for each content")
         self._tokens = self._counter(
             "tokens",
-            "Tokens of contents, of questions and of floors as asked, and those read for them",
+            "Tokens of contents, questions and floors as asked; read: those of their trees and "
+            "floors with what they share counted once; cached: those of read found on the device",
             "kind",
         )
         self._packs = self._counter("pack_inputs", "Contents by pack", "pack", "version")
@@ -89,7 +82,7 @@ class Metrics:
 
     def watch(self, service: Service, traffic: Traffic, keys: KeyRing) -> None:
         """Adds the gauges of what is now, and the counters that engine and scheduler keep."""
-        self._registry.register(_Now(service, traffic, keys))
+        self._registry.register(Gauges(service, traffic, keys))
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""
@@ -142,6 +135,7 @@ def _tokens_of(scored: Scored) -> Iterable[tuple[str, int]]:
         ("content", usage.content_tokens),
         ("query", usage.query_tokens),
         ("floor", usage.floor_tokens),
+        ("cached", usage.cached_tokens),
         ("read", usage.processed_tokens),
     )
 
@@ -177,81 +171,3 @@ def _content(parts: list[tuple[Input, Result]]) -> _Content:
     read = sum(result.counts.packed_tokens for _, result in parts)
     reuse = (prompts * tokens + asked) / max(1, read)
     return _Content(tokens, len(first.questions), prompts, reuse)
-
-
-class _Now:
-    """A collector: what a server is doing, looked up at every scrape."""
-
-    def __init__(self, service: Service, traffic: Traffic, keys: KeyRing) -> None:
-        self._service = service
-        self._traffic = traffic
-        self._keys = keys
-
-    def describe(self) -> Iterator[Metric]:
-        """The families as they are without an engine; the registry checks their names."""
-        yield from self._server()
-
-    def collect(self) -> Iterator[Metric]:
-        """The families with their values of now."""
-        yield from self._server()
-        try:
-            engine = self._service.worker.engine
-        except Busy:
-            return
-        yield from self._engine(engine)
-
-    def _server(self) -> Iterator[Metric]:
-        service, worker = self._service, self._service.worker
-        draining = service.draining
-        yield _gauge("ready", "1 when requests are answered", worker.ready and not draining)
-        yield _gauge("draining", "1 when new requests are turned away", draining)
-        yield _gauge("http_requests_running", "HTTP requests in work", self._traffic.running)
-        yield _gauge(
-            "requests_in_flight", "Scoring requests that hold a slot", service.admission.in_flight
-        )
-        yield _gauge("queue_limit", "Requests that may wait", service.config.queue)
-        yield _gauge(
-            "step_running_seconds", "How long the pass that runs has taken", worker.step_seconds
-        )
-        yield _gauge("load_seconds", "How long the model took to load", worker.load_seconds)
-        yield _gauge(
-            "keys_file_fault",
-            "1 when the file of keys is not in effect",
-            self._keys.fault is not None,
-        )
-        yield _gauge(
-            "packs_faults", "Packs that could not be taken up", len(service.packs.catalogue.faults)
-        )
-
-    def _engine(self, engine: Engine) -> Iterator[Metric]:
-        served, stats = engine.served, engine.stats
-        yield InfoMetricFamily(
-            "spinf_build",
-            "What is served",
-            value={
-                "version": __version__,
-                "model": served.id,
-                "fingerprint": engine.fingerprint.short,
-            },
-        )
-        yield _count("passes", "Forward passes", stats.passes)
-        yield _count("rows", "Tokens read in passes", stats.rows)
-        yield _count("reads", "Rows whose next token was read", stats.reads)
-        yield _count("nan", "Contents whose answer was no number", stats.nan_faults)
-        yield _gauge("pass_rows_limit", "Rows a pass has room for", engine.config.pass_tokens)
-        host = CounterMetricFamily(
-            "spinf_host_seconds", "Host time by part of the work", labels=("part",)
-        )
-        for part in stats.HOST_PARTS:
-            host.add_metric((part,), getattr(stats, f"{part}_seconds"))
-        yield host
-        yield _count("forward_seconds", "Launching passes and waiting", stats.forward_seconds)
-        yield _count("device_seconds", "Passes on the device", stats.device_seconds)
-
-
-def _gauge(name: str, meaning: str, value: float) -> Metric:
-    return GaugeMetricFamily(f"spinf_{name}", meaning, value=float(value))
-
-
-def _count(name: str, meaning: str, value: float) -> Metric:
-    return CounterMetricFamily(f"spinf_{name}", meaning, value=float(value))

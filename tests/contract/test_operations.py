@@ -11,6 +11,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from spinf_serve.engine.api import DeviceMemory
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.server.app import create_app
 from spinf_serve.server.config import ServerConfig
@@ -157,6 +158,8 @@ def test_scored_requests_are_counted_by_what_they_cost(metered):
         assert found["spinf_tokens_total", (("kind", kind),)] == asked > 0
     read = found["spinf_tokens_total", (("kind", "read"),)]
     assert read == found["spinf_key_tokens_total", (("key", "anonymous"),)] > 0
+    assert found["spinf_pass_tokens_total", ()] > 0
+    assert found["spinf_pass_tokens_limit", ()] >= 128
     for stage in ("wall", "compile", "queue", "score", "busy"):
         assert found["spinf_stage_seconds_count", (("stage", stage),)] == 2
     assert found["spinf_stage_seconds_sum", (("stage", "wall"),)] > 0
@@ -204,7 +207,7 @@ def test_a_client_that_leaves_is_counted_and_nothing_stays_in_work(metered):
             server.http.post("/v1/score", json=request(), timeout=0.2)
         left = {"route": "/v1/score", "method": "POST", "status": "499"}
         until(lambda: value(server, "spinf_http_requests_total", **left) == 1)
-        assert value(server, "spinf_requests_in_flight") == 0
+        assert value(server, "spinf_requests_in_flight", priority="interactive") == 0
         stub.gate.set()
         # The scrape itself is in work.
         assert value(server, "spinf_http_requests_running") == 1
@@ -217,7 +220,7 @@ def test_requests_in_work_and_turned_away_show(metered):
         asking = [threading.Thread(target=server.score, args=(request(),)) for _ in range(2)]
         for one in asking:
             one.start()
-        until(lambda: value(server, "spinf_requests_in_flight") == 2)
+        until(lambda: value(server, "spinf_requests_in_flight", priority="interactive") == 2)
         assert server.score(request()).status_code == 429
         until(lambda: value(server, "spinf_step_running_seconds") > 0.02)
         stub.gate.set()
@@ -240,6 +243,20 @@ def test_metrics_answer_while_the_model_loads():
         until(lambda: value(server, "spinf_ready") == 1)
         [build] = [dict(labels) for name, labels in samples(server) if name == "spinf_build_info"]
         assert build["model"] == "stub/words-1" and build["fingerprint"].startswith("fp_")
+
+
+def test_the_memory_of_a_card_and_what_is_kept_there_show():
+    stub = StubEngine(LIMITS)
+    with served(ServerConfig(limits=LIMITS), stub) as server:
+        assert not any(name == "spinf_device_memory_bytes" for name, _ in samples(server))
+        stub.memory = DeviceMemory(used=1, reserved=2, free=3, total=4)
+        stub.stats.trunk_hits, stub.stats.trunk_bytes = 5, 6
+        found = samples(server)
+        kinds = ("used", "reserved", "free", "total")
+        memory = [found["spinf_device_memory_bytes", (("kind", kind),)] for kind in kinds]
+        assert memory == [1, 2, 3, 4]
+        assert found["spinf_trunk_cache_hits_total", ()] == 5
+        assert found["spinf_trunk_cache_bytes", ()] == 6
 
 
 def test_metrics_hold_no_text_of_callers(metered):

@@ -17,6 +17,7 @@ from spinf_serve.engine.api import DeviceMemory, Engine, Stats, Turn
 from spinf_serve.engine.config import EngineConfig
 from spinf_serve.engine.fingerprint import Fingerprint
 from spinf_serve.engine.models.served import ServedModel
+from spinf_serve.engine.schedule import Schedule
 from spinf_serve.engine.work import Counts, Limits, Result, Work
 from spinf_serve.packs.answer import OptionAnswer, PromptAnswer, QuestionAnswer
 from spinf_serve.packs.errors import Fault, Refused, SpinfError
@@ -87,6 +88,7 @@ class StubEngine:
         submit_error: raised by the next submit, once.
         step_seconds: how long a pass takes.
         cancelled: works that were cancelled.
+        schedule: in which nothing ever waits.
         memory: of the device, as the metrics show it.
         turns: the turn of every work that was submitted, in order.
         stats: passes and rows, counted as the engine does.
@@ -105,6 +107,7 @@ class StubEngine:
         self.submit_error: Exception | None = None
         self.step_seconds = 0.0
         self.cancelled = 0
+        self.schedule = Schedule()
         self.memory: DeviceMemory | None = None
         self.turns: list[Turn | None] = []
         self.stats = Stats()

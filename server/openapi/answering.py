@@ -20,6 +20,22 @@ _MODES = ("max", "per_category", "micro_layer")
 _BANDS = ("act", "review", "pass")
 _STATES = ("draft", "provisional", "certified")
 
+_TRUSTED_COUNTS = (
+    "packed_tokens",
+    "content_tokens",
+    "text_tokens",
+    "query_tokens",
+    "floor_tokens",
+    "cached_tokens",
+    "generated_tokens",
+    "images",
+    "image_tokens",
+    "video_frames",
+    "video_tokens",
+    "audio_ms",
+    "audio_tokens",
+)
+
 
 def schemas() -> dict[str, Schema]:
     """Component name -> schema."""
@@ -205,7 +221,12 @@ def _usage() -> Schema:
             "completion_tokens": whole("tokens that were written", least=0),
             "total_tokens": whole("the sum of both", least=0),
             "prompt_tokens_details": counts(
-                "content_tokens", "text_tokens", "query_tokens", "floor_tokens"
+                "content_tokens",
+                "text_tokens",
+                "query_tokens",
+                "floor_tokens",
+                "cached_tokens",
+                about="of `content_tokens`, `cached_tokens` were kept on the device from other calls",
             ),
             "inputs": whole("number of contents", least=1),
             "content": content,
@@ -220,8 +241,8 @@ def _usage() -> Schema:
             ),
             "packs": counts("count", "query_tokens", about="only with packs"),
             "processed_tokens": whole("tokens read: each tree and each floor once", least=0),
-            "packed_tokens": whole("rows of the trees; for trusted callers", least=0),
-        },
+        }
+        | {name: whole("for trusted callers", least=0) for name in _TRUSTED_COUNTS},
         (
             "prompt_tokens",
             "completion_tokens",

@@ -62,7 +62,8 @@ def model() -> Schema:
 def _request(chat: bool) -> Schema:
     scoring = ref("Scoring")
     body: Mapping[str, Schema] = {
-        "model": model() | {"description": f"{model()['description']}; the served model"},
+        "model": model()
+        | {"description": f"{model()['description']}; without it the served model"},
         "messages": optional(items(ref("Message"), "one content; the same as an input of id `0`")),
         "inputs": optional(items(ref("Input"), "several contents", least=1)),
         "scoring": scoring if chat else optional(scoring),
@@ -92,7 +93,9 @@ def _input() -> Schema:
             "id": text("unique in the call", most=MAX_ID_CHARS),
             "messages": items(ref("Message"), "may be empty"),
             "query_ids": optional(
-                items(text(), "which of `scoring.queries` are asked, and in which order; all")
+                items(
+                    text(), "which of `scoring.queries` are asked, in which order; without it all"
+                )
             ),
             "queries": optional(items(ref("Query"), "further questions about this content only")),
             "parameters": optional(
@@ -131,7 +134,9 @@ def _part() -> Schema:
     video = record(
         {
             "frames": items(frame, least=1, most=MAX_FRAMES),
-            "detail": optional(word("how closely frames are looked at; low", *_DETAIL)),
+            "detail": optional(
+                word("how closely frames are looked at; without it `low`", *_DETAIL)
+            ),
         },
         ("frames",),
     )
@@ -149,7 +154,7 @@ def _image() -> Schema:
     return record(
         {
             "url": text("the picture itself as a data URL", pattern=_IMAGE_URL),
-            "detail": optional(word("how closely it is looked at; auto", *_DETAIL)),
+            "detail": optional(word("how closely it is looked at; without it `auto`", *_DETAIL)),
         },
         ("url",),
     )
@@ -160,10 +165,12 @@ def _scoring() -> Schema:
         {
             "queries": optional(items(ref("Query"), "questions about every content")),
             "empty_floor": optional(
-                flag("whether `floor_p` is wanted where a question does not say; true")
+                flag("whether `floor_p` is wanted where a question does not say; without it true")
             ),
             "case_insensitive": optional(
-                flag("whether other spellings of an option count for it; true, or as the packs say")
+                flag(
+                    "whether other spellings of an option count for it; without it true, or as packs say"
+                )
             ),
             "packs": optional(items(ref("PackReference"), "packs to evaluate")),
             "precision": optional(
@@ -202,10 +209,12 @@ def _query(limits: Limits) -> Schema:
             "values": optional(
                 mapping(
                     items(text(most=MAX_VALUE_CHARS), least=1),
-                    "placeholder -> its values; with `all` and only then",
+                    "placeholder -> its values; with `all`, and only then",
                 )
             ),
-            "empty_floor": optional(flag("whether `floor_p` is wanted; as `scoring` says")),
+            "empty_floor": optional(
+                flag("whether `floor_p` is wanted; without it as `scoring` says")
+            ),
             "group": optional(text("a label, echoed", most=MAX_NAME_CHARS)),
         },
         ("id", "template", "options"),
@@ -223,11 +232,11 @@ def _pack() -> Schema:
         {
             "id": text("each pack once a call", pattern=f"^{PACK_ID.pattern}$"),
             "version": optional(
-                text("the first that is available", pattern=f"^{VERSION.pattern}$")
+                text("without it the first that is available", pattern=f"^{VERSION.pattern}$")
             ),
-            "context": optional(text("how the content is presented; the pack's first")),
+            "context": optional(text("how the content is presented; without it the pack's first")),
             "include_queries": optional(
-                flag("whether the raw answers to its questions are shown too; false")
+                flag("whether the raw answers to its questions are shown too; without it not")
             ),
             "decision": optional(ref("Decision")),
         },
@@ -240,13 +249,20 @@ def _pack() -> Schema:
 def _decision() -> Schema:
     return record(
         {
-            "mode": optional(word("one that the pack has; the pack's", *_MODES)),
-            "threshold": optional(number("cut of `max` (0 to 1) or `micro_layer`; the pack's")),
+            "mode": optional(word("one that the pack has; without it the pack's own", *_MODES)),
+            "threshold": optional(
+                number("cut of `max` (0 to 1) or `micro_layer`; without it the pack's")
+            ),
             "thresholds": optional(
-                mapping(optional(p()), "category -> cut, null to report only; the pack's")
+                mapping(
+                    optional(p()), "category -> cut, null to report only; without it the pack's"
+                )
             ),
             "critical": optional(
-                items(text(), "categories that make a content unsafe when flagged; the pack's")
+                items(
+                    text(),
+                    "categories that make a content unsafe when flagged; without it the pack's",
+                )
             ),
         },
         about="How the call decides differently from the pack. Unknown fields are refused.",

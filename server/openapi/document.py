@@ -4,9 +4,10 @@ from typing import Any
 
 from spinf_serve import __version__
 from spinf_serve.engine.work import Limits
-from spinf_serve.server.openapi import answering, asking, errors, telling
+from spinf_serve.server.openapi import answering, asking, closed, errors, telling
 from spinf_serve.server.openapi.forms import Schema, text, whole
 from spinf_serve.server.openapi.routes import TAGS, operations
+from spinf_serve.server.problems import SYSTEM_ONE_REQUEST_ID
 
 _ABOUT = """\
 Reads a content once and answers hundreds of closed questions about it as probabilities.
@@ -33,8 +34,9 @@ def document(limits: Limits, max_body_bytes: int) -> dict[str, Any]:
         max_body_bytes: its largest body.
     """
     numbers = {name: getattr(limits, name) for name in Limits.__dataclass_fields__}
+    every = operations()
     paths: dict[str, Schema] = {}
-    for operation in operations():
+    for operation in every:
         paths.setdefault(operation.path, {})[operation.method] = operation.written()
     return {
         "openapi": "3.1.0",
@@ -58,10 +60,13 @@ def document(limits: Limits, max_body_bytes: int) -> dict[str, Any]:
                 }
             },
             "headers": _headers(),
-            "responses": errors.responses(),
+            "responses": errors.responses(
+                name for operation in every for name in operation.problems.values()
+            ),
             "schemas": {
                 **asking.schemas(limits),
                 **answering.schemas(),
+                **closed.schemas(),
                 **telling.schemas(),
                 **errors.schemas(),
             },
@@ -73,6 +78,7 @@ def _headers() -> dict[str, Schema]:
     return {
         "X-Request-Id": _header("id of the answer", text(least=1), required=True),
         "X-Spinf-Model": _header("id of the model that answered", text(least=1), required=True),
+        SYSTEM_ONE_REQUEST_ID: _header("id of the answer", text(least=1), required=True),
         "Retry-After": _header("seconds to wait", whole(least=0), required=True),
         "WWW-Authenticate": _header("always `Bearer`", text(), required=True),
     }

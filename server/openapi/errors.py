@@ -1,27 +1,49 @@
-"""The error answers: a response for each status, with the codes that the table of codes has for it."""
+"""The error answers: a response for each status, with the codes that routes of a kind can have.
 
-from collections.abc import Iterable
+Codes and their statuses come from the table of codes.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from spinf_serve.packs.errors import CODES, SpinfError
 from spinf_serve.server.auth import ANYBODY
-from spinf_serve.server.openapi.forms import Schema, optional, record, ref, text, word
+from spinf_serve.server.openapi.forms import (
+    Schema,
+    either,
+    filled,
+    items,
+    optional,
+    record,
+    ref,
+    text,
+    word,
+)
 from spinf_serve.server.openapi.operation import JSON, answer
-from spinf_serve.server.problems import envelope
+from spinf_serve.server.problems import SYSTEM_ONE_REQUEST_ID, Envelope, envelope, status_of
+
+Kind = Literal["Scoring", "Batch", "SystemOne", "Decisions"]
+"""Kinds of routes: those that score, with those that only tell something; those of batch files; the
+System One format with errors of its own; and the route that answers in this or the common form."""
 
 NO_SUCH_PACK = "NoSuchPack"
 """Component of the answer to a path that names a pack or version which is not there."""
 
+_KINDS: tuple[Kind, ...] = ("Scoring", "Batch", "SystemOne", "Decisions")
 _NAMES = {
-    400: "BadRequest",
+    400: "Refused",
     401: "Unauthorized",
     403: "Forbidden",
     404: "NotFound",
     409: "Conflict",
     413: "TooLarge",
+    415: "UnknownEncoding",
+    422: "NotUnderstood",
     429: "Busy",
     500: "Failed",
     503: "Unavailable",
     504: "TooLate",
+    507: "Full",
 }
 _ABOUT = {
     400: "The request cannot succeed as it is; `param` says which field is at fault.",
@@ -30,40 +52,55 @@ _ABOUT = {
     404: "What the path names is not there.",
     409: "What the path names is not in a state for this.",
     413: "The body, or what it asks for, is larger than this server takes.",
+    415: "The body is encoded in a way that this server does not read.",
+    422: "The body does not say what it should; `loc` says where.",
     429: "Too many requests are waiting; the same one may succeed later.",
-    500: "The server failed on this request; asking again the same way will not help.",
-    503: "The model is loading, could not be loaded, or the server is ending.",
+    500: "The server failed on this request.",
+    503: "The model is loading or could not be loaded, or the server is ending.",
     504: "The request's deadline came first.",
+    507: "There is no room left to keep it.",
 }
 _HEADERS = {401: ("WWW-Authenticate",), 429: ("Retry-After",), 503: ("Retry-After",)}
 _OF_PATH = ("unknown_pack", "unknown_pack_version", "pack_not_available")
+_OF_BATCHES = frozenset(
+    {"batches_disabled", "unknown_file", "unknown_batch", "file_in_use", "batch_ended"}
+    | {"storage_full"}
+)
+_OF_QUERIES = frozenset(
+    {"scoring_required", "invalid_template", "missing_value", "unknown_placeholder"}
+    | {"too_many_combinations", "option_too_long", "unknown_query_id", "too_many_extractions"}
+    | {"media_disabled", "extraction_disabled", "generation_disabled", "unknown_pack"}
+    | {"unknown_pack_version", "pack_not_available", "pack_media_not_supported"}
+    | {"pack_of_other_model", "pack_conflict", "unknown_category", "reserved_group"}
+    | {"too_many_prompts"}
+)
+# Codes of other routes that those of batch files answer with too.
+_ALSO_OF_BATCHES = frozenset(
+    {"invalid_json", "invalid_field", "invalid_token", "body_too_large", "engine_error"}
+    | {"warming_up", "model_unavailable"}
+)
 
 
-def component(status: int) -> str:
-    """Name of the response for a status."""
-    return _NAMES[status]
-
-
-def on(*statuses: int) -> dict[int, str]:
+def may_end_in(*statuses: int, kind: Kind = "Scoring") -> dict[int, str]:
     """Status -> component, as an operation lists the errors it may end in."""
-    return {status: component(status) for status in statuses}
+    return {status: f"{kind}{_NAMES[status]}" for status in statuses}
 
 
-ASKED = on(400, 401, 413, 429, 500, 503)
-"""What a route that scores may end in."""
-
-LOOKED_UP = on(401, 503)
-"""What a route may end in that tells of the served model or packs."""
-
-
-def responses() -> dict[str, Schema]:
-    """Component name -> response, one for each status that a code has."""
-    statuses = sorted({code.status for code in CODES.values()})
-    made = {component(status): _response(status, _codes(status)) for status in statuses}
-    made[NO_SUCH_PACK] = answer(
-        "No pack or version of that name is served.", {JSON: {"schema": _schema(404, _OF_PATH)}}
-    )
-    return made
+def responses(used: Iterable[str]) -> dict[str, Schema]:
+    """Component name -> response, for those that operations use."""
+    no_route = record({"detail": text()}, ("detail",), "Of a name that no path can have.")
+    named = either(_schema(404, _OF_PATH), no_route)
+    made = {
+        f"{kind}{_NAMES[status]}": _response(kind, status)
+        for kind in _KINDS
+        for status in _NAMES
+        if _codes(kind, status)
+    } | {
+        NO_SUCH_PACK: answer(
+            "No pack or version of that name is served.", {JSON: {"schema": named}}
+        )
+    }
+    return {name: made[name] for name in sorted(set(used))}
 
 
 def schemas() -> dict[str, Schema]:
@@ -91,34 +128,91 @@ def schemas() -> dict[str, Schema]:
             },
             ("error", "request_id"),
             "The body of an error.",
-        )
+        ),
+        "SystemOneError": filled({"detail": _described()}, "An error in the form of System One."),
+        "SystemOneFaults": filled(
+            {"detail": items(_located(), least=1)},
+            "An error about the body in the form of System One.",
+        ),
     }
 
 
-def _response(status: int, codes: Iterable[str]) -> Schema:
-    schema = {JSON: {"schema": _schema(status, codes)}}
-    return answer(_ABOUT[status], schema, *_HEADERS.get(status, ()))
+def _described() -> Schema:
+    return filled(
+        {
+            "error_type": text("kind of error, one for each status"),
+            "message": text("what is wrong, for people"),
+            "code": text("what is wrong, for programs; [all codes](error-codes.md)"),
+        }
+    )
 
 
-def _schema(status: int, codes: Iterable[str]) -> Schema:
-    """The error's schema with the codes and the type that a status can have."""
-    kind = _type_of(next(iter(_codes(status)), None), status)
-    narrow = {"code": word("", *codes), **({} if kind is None else {"type": word("", kind)})}
-    return {"allOf": [ref("Error"), record({"error": record(narrow)})]}
+def _located() -> Schema:
+    return filled(
+        {
+            "loc": items({"type": ["string", "integer"]}, "where, beginning with `body`", least=1),
+            "msg": text("what is wrong, for people"),
+            "type": text("what is wrong, for programs; [all codes](error-codes.md)"),
+        }
+    )
 
 
-def _codes(status: int) -> list[str]:
-    return [code.name for code in CODES.values() if code.status == status]
+def _response(kind: Kind, status: int) -> Schema:
+    codes = _codes(kind, status)
+    headers = _HEADERS.get(status, ())
+    if kind == "SystemOne":
+        schema = _detail(status, codes)
+        headers += (SYSTEM_ONE_REQUEST_ID,)
+    elif kind == "Decisions":
+        common = [name for name in codes if CODES[name].status == status]
+        detail = _detail(status, _codes("SystemOne", status))
+        schema = either(*([_schema(status, common)] if common else []), detail)
+    else:
+        schema = _schema(status, codes)
+    return answer(_ABOUT[status], {JSON: {"schema": schema}}, *headers)
 
 
-def _type_of(code: str | None, status: int) -> str | None:
-    """The type that goes with a status, read off an envelope."""
-    if code is None:
-        return "not_found" if status == 404 else None
+def _codes(kind: Kind, status: int) -> list[str]:
+    """Codes that a kind of routes answers with a status, in the order of the table."""
+    if kind == "SystemOne":
+        found = _with_status(status, Envelope.DETAIL)
+        return [name for name in found if name not in _OF_BATCHES | _OF_QUERIES]
+    if kind == "Decisions":
+        both = dict.fromkeys(_with_status(status, Envelope.ERROR) + _codes("SystemOne", status))
+        return [name for name in both if name not in _OF_BATCHES | _OF_QUERIES]
+    found = _with_status(status, Envelope.ERROR)
+    if kind == "Batch":
+        return [name for name in found if name in _OF_BATCHES | _ALSO_OF_BATCHES]
+    return [name for name in found if name not in _OF_BATCHES]
+
+
+def _with_status(status: int, form: Envelope) -> list[str]:
+    return [name for name in CODES if status_of(SpinfError(name, "x"), form) == status]
+
+
+def _detail(status: int, codes: Sequence[str]) -> Schema:
+    """The schema of an error of System One with the codes that a status can have."""
+    if status == 422:
+        narrow = record({"detail": items(record({"type": word("", *codes)}))})
+        return {"allOf": [ref("SystemOneFaults"), narrow]}
+    return {
+        "allOf": [ref("SystemOneError"), record({"detail": record({"code": word("", *codes)})})]
+    }
+
+
+def _schema(status: int, codes: Sequence[str]) -> Schema:
+    """The error's schema with the type and the codes that a status can have."""
+    # A path that names nothing answers codes whose own status is another.
+    kind = _type_of(codes[0]) if CODES[codes[0]].status == status else "not_found"
+    error = record({"type": word("", kind), "code": word("", *codes)})
+    return {"allOf": [ref("Error"), record({"error": error})]}
+
+
+def _type_of(code: str) -> str:
+    """The type that goes with a code, read off an envelope."""
     kind: str = envelope(SpinfError(code, "x"), "x", ANYBODY)["error"]["type"]
     return kind
 
 
 def _types() -> list[str]:
-    kinds = {_type_of(name, code.status) for name, code in CODES.items()}
-    return sorted({kind for kind in kinds if kind is not None} | {"not_found"})
+    return sorted({_type_of(name) for name in CODES} | {"not_found"})

@@ -235,3 +235,114 @@ MODELS = (
 PACKS = (
     Example("no_packs", "No packs are served", None, {"packs": [], "sources": [], "faults": []}),
 )
+
+SYSTEMONE = (
+    Example(
+        "three_kinds",
+        "A question of each kind",
+        {
+            "model": "jev-latest",
+            "state": {"subject": "Billed twice", "body": "Please refund one of the charges."},
+            "questions": {
+                "refund": {
+                    "type": "noul",
+                    "instructions": "Does the writer ask for money back?",
+                    "criteria": {"true": "any refund or chargeback"},
+                },
+                "team": {
+                    "type": "choice",
+                    "instructions": "Who handles it?",
+                    "criteria": {"Billing": "payments", "Tech": None, "Sales": None},
+                },
+                "heat": {
+                    "type": "score",
+                    "instructions": "How upset is the writer?",
+                    "criteria": ["calm", "annoyed", "furious"],
+                },
+            },
+        },
+        {
+            "model": "spinf/gemma-4-12b-fp8",
+            "answers": {
+                "refund": {"type": "noul", "noul": 0.94},
+                "team": {
+                    "type": "choice",
+                    "choice": "Billing",
+                    "confidence": 0.715,
+                    "probabilities": {"Billing": 0.81, "Tech": 0.13, "Sales": 0.06},
+                },
+                "heat": {
+                    "type": "score",
+                    "score": 1.57,
+                    "confidence": 0.355,
+                    "legend": {"0": "calm", "1": "annoyed", "2": "furious"},
+                    "probabilities": {"0": 0.08, "1": 0.27, "2": 0.65},
+                },
+            },
+            "usage": {"input_tokens": 140, "output_tokens": 0},
+        },
+    ),
+)
+
+DECISIONS = (
+    Example(
+        "three_kinds",
+        "A question of each kind",
+        {
+            "model": "spinf-12b",
+            "input": "Billed twice. Please refund one of the charges.",
+            "questions": [
+                {
+                    "type": "predicate",
+                    "name": "refund",
+                    "instructions": "The writer asks for money back.",
+                },
+                {
+                    "type": "choice",
+                    "instructions": "Who handles it?",
+                    "choices": [{"value": "billing", "description": "payments"}, {"value": "tech"}],
+                },
+                {
+                    "type": "score",
+                    "name": "heat",
+                    "instructions": "How upset is the writer?",
+                    "levels": [{"label": "calm"}, {"label": "annoyed"}, {"label": "furious"}],
+                },
+            ],
+        },
+        {
+            "model": "spinf/gemma-4-12b-fp8",
+            "answers": [
+                {"type": "predicate", "name": "refund", "probability": 0.94},
+                {
+                    "type": "choice",
+                    "name": None,
+                    "choice": "billing",
+                    "confidence": 0.8,
+                    "probabilities": [
+                        {"value": "billing", "probability": 0.9},
+                        {"value": "tech", "probability": 0.1},
+                    ],
+                },
+                {
+                    "type": "score",
+                    "name": "heat",
+                    "score": 1.57,
+                    "confidence": 0.355,
+                    "probabilities": [
+                        {"value": 0, "label": "calm", "probability": 0.08},
+                        {"value": 1, "label": "annoyed", "probability": 0.27},
+                        {"value": 2, "label": "furious", "probability": 0.65},
+                    ],
+                },
+            ],
+            "usage": {
+                "input_tokens": 120,
+                "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+                "output_tokens": 0,
+                "output_tokens_details": {"reasoning_tokens": 0},
+                "total_tokens": 120,
+            },
+        },
+    ),
+)

@@ -102,9 +102,9 @@ def optional(form: Schema) -> Schema:
         return form | {"anyOf": [*form["anyOf"], null()]}
     if "$ref" in form:
         return {"anyOf": [form, null()]}
-    if "enum" in form:
-        return form | {"type": [form["type"], "null"], "enum": [*form["enum"], None]}
-    return form | {"type": [form["type"], "null"]}
+    kinds = form["type"] if isinstance(form["type"], list) else [form["type"]]
+    words = {"enum": [*form["enum"], None]} if "enum" in form else {}
+    return form | {"type": [*kinds, "null"]} | words
 
 
 def _made(kind: str, about: str, more: Mapping[str, Any]) -> Schema:

@@ -1,24 +1,53 @@
 """Every operation of the server, in the order in which the document shows them."""
 
 from spinf_serve.server.openapi import errors, examples
-from spinf_serve.server.openapi.forms import Schema, ref, text
+from spinf_serve.server.openapi.forms import Schema, either, ref, text, whole, word
 from spinf_serve.server.openapi.operation import (
     JSON,
     Operation,
     Reply,
+    header_parameter,
     path_parameter,
     query_parameter,
 )
+from spinf_serve.server.problems import SYSTEM_ONE, SYSTEM_ONE_REQUEST_ID
+from spinf_serve.server.urgency import DEADLINE_HEADER, PRIORITY_HEADER
 
 TAGS = {
     "scoring": "Questions about contents, answered as probabilities.",
     "server": "What is served, and how it is.",
+    "operations": "For whoever runs the server. Docs: [operations.md](operations.md).",
 }
+
+_REFUSALS = (400, 401, 413, 415, 429, 500, 503, 504)
+_ASKED = errors.may_end_in(*_REFUSALS)
+_LOOKED_UP = errors.may_end_in(401, 503)
+_URGENCY = (
+    header_parameter(
+        PRIORITY_HEADER,
+        "`batch` waits for all that is `interactive`; without it `interactive`",
+        word("", "interactive", "batch"),
+    ),
+    header_parameter(
+        DEADLINE_HEADER,
+        "milliseconds after which nobody wants the answer any more: it is 504 then",
+        whole(least=1, most=10**9),
+    ),
+)
 
 
 def operations() -> tuple[Operation, ...]:
     """All of them."""
-    return (_score(), _chat(), *_lists(), *_health(), _document())
+    return (
+        _score(),
+        _chat(),
+        _systemone(),
+        _decisions(),
+        *_lists(),
+        *_health(),
+        _document(),
+        *_operating(),
+    )
 
 
 def _scored(schema: str) -> dict[int, Reply]:
@@ -37,8 +66,9 @@ def _score() -> Operation:
         "the options that the call gave. An answer depends on model, content and question alone: "
         "not on other questions, other contents, their order, or the load.",
         _scored("ScoreAnswer"),
-        errors.ASKED,
+        _ASKED,
         {JSON: ref("ScoreRequest")},
+        _URGENCY,
         examples=examples.SCORE,
     )
 
@@ -54,9 +84,49 @@ def _chat() -> Operation:
         "which is empty. With the OpenAI SDK, `scoring` goes into `extra_body`. Nothing is "
         "written or sampled, so `temperature` and the like have no effect.",
         _scored("ChatAnswer"),
-        errors.ASKED,
+        _ASKED,
         {JSON: ref("ChatRequest")},
+        _URGENCY,
         examples=examples.CHAT,
+    )
+
+
+def _systemone() -> Operation:
+    reply = Reply(
+        "The answers.", {JSON: ref("SystemOneAnswer")}, ("X-Spinf-Model", SYSTEM_ONE_REQUEST_ID)
+    )
+    return Operation(
+        "post",
+        SYSTEM_ONE,
+        "systemone",
+        "scoring",
+        "Yes or no, a choice, a level: in the form of TypeSafe's clients",
+        "Questions are worded for the served model ([decisions.md](decisions.md)). Their ids and the "
+        "order of labels move no probability. Bodies may be compressed with zstd or gzip, or come as "
+        "a part named `request` of a `multipart/form-data` body.",
+        {200: reply},
+        errors.may_end_in(*_REFUSALS, 422, kind="SystemOne"),
+        {JSON: ref("SystemOneRequest")},
+        _URGENCY,
+        examples=examples.SYSTEMONE,
+    )
+
+
+def _decisions() -> Operation:
+    answer = either(ref("DecisionsAnswer"), ref("SystemOneAnswer"))
+    return Operation(
+        "post",
+        "/v1/decisions",
+        "decisions",
+        "scoring",
+        "The same in the form of OpenAI's SDK",
+        "`decisions.create` of the SDK. A body with `state` is one of System One, and is answered in "
+        "that form, errors too.",
+        {200: Reply("The answers.", {JSON: answer}, ("X-Spinf-Model",))},
+        errors.may_end_in(*_REFUSALS, 422, kind="Decisions"),
+        {JSON: either(ref("DecisionsRequest"), ref("SystemOneRequest"))},
+        _URGENCY,
+        examples=examples.DECISIONS,
     )
 
 
@@ -70,7 +140,7 @@ def _lists() -> tuple[Operation, ...]:
             "The served model",
             "One body that the clients of three interfaces can read.",
             {200: Reply("The model.", {JSON: ref("Models")})},
-            errors.LOOKED_UP,
+            _LOOKED_UP,
             examples=examples.MODELS,
         ),
         Operation(
@@ -81,7 +151,7 @@ def _lists() -> tuple[Operation, ...]:
             "The served packs",
             "[Packs](packs.md) that a call may name, and files that could not be read.",
             {200: Reply("The packs.", {JSON: ref("Packs")})},
-            errors.LOOKED_UP,
+            _LOOKED_UP,
             examples=examples.PACKS,
         ),
         Operation(
@@ -93,10 +163,10 @@ def _lists() -> tuple[Operation, ...]:
             "The pack in the plain form, with the constants for the served model. The id holds a "
             "slash, which may be written as it is.",
             {200: Reply("The file.", {JSON: ref("PackFile")})},
-            errors.LOOKED_UP | {404: errors.NO_SUCH_PACK},
+            _LOOKED_UP | {404: errors.NO_SUCH_PACK},
             parameters=(
                 path_parameter("id", "`namespace/name`", least=1),
-                query_parameter("version", "the first that is available", text()),
+                query_parameter("version", "without it the first that is available", text()),
             ),
         ),
     )
@@ -125,7 +195,7 @@ def _health() -> tuple[Operation, ...]:
             "Whether a restart would help",
             {
                 200: Reply("It would not.", {JSON: ref("Live")}),
-                503: Reply("It would, if this does not pass.", {JSON: ref("Live")}),
+                503: Reply("It would, if this does not pass.", {JSON: ref("NotLive")}),
             },
         ),
     )
@@ -162,5 +232,53 @@ def _document() -> Operation:
         "This document",
         "With the limits of the server that answers.",
         {200: Reply("The document.", {JSON: schema})},
-        errors.on(401),
+        errors.may_end_in(401),
+    )
+
+
+def _operating() -> tuple[Operation, ...]:
+    drained = {JSON: ref("Draining")}
+    trusted = "For trusted callers only."
+    return (
+        Operation(
+            "get",
+            "/metrics",
+            "metrics",
+            "operations",
+            "Metrics for Prometheus",
+            "In Prometheus' text format. Needs no token where the server was started with "
+            "`--open-metrics`.",
+            {200: Reply("All metrics.", {"text/plain": text()})},
+            errors.may_end_in(401),
+        ),
+        Operation(
+            "get",
+            "/v0/info",
+            "info",
+            "operations",
+            "What is served, and on what",
+            trusted,
+            {200: Reply("All of it.", {JSON: ref("Info")})},
+            _LOOKED_UP,
+        ),
+        Operation(
+            "post",
+            "/v0/drain",
+            "drain",
+            "operations",
+            "Turn new requests away",
+            f"Those in work are answered, and the server goes on running. {trusted}",
+            {200: Reply("It drains.", drained)},
+            errors.may_end_in(401),
+        ),
+        Operation(
+            "delete",
+            "/v0/drain",
+            "resume",
+            "operations",
+            "Take new requests again",
+            trusted,
+            {200: Reply("It does not drain.", drained)},
+            errors.may_end_in(401),
+        ),
     )

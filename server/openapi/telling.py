@@ -9,6 +9,7 @@ from spinf_serve.server.openapi.forms import (
     filled,
     flag,
     items,
+    mapping,
     number,
     optional,
     ref,
@@ -33,9 +34,12 @@ def schemas() -> dict[str, Schema]:
             "description": "A pack in the plain form; [its fields](packs.md).",
         },
         "Alive": filled({"ok": flag()}),
-        "Live": filled({"live": flag()}),
+        "Live": filled({"live": {"const": True}}),
+        "NotLive": _not_live(),
         "Ready": _ready(),
         "NotReady": _not_ready(),
+        "Info": _info(),
+        "Draining": filled({"draining": flag()}),
     }
 
 
@@ -177,12 +181,50 @@ def _ready() -> Schema:
     )
 
 
-def _not_ready() -> Schema:
+def _not_live() -> Schema:
     return filled(
         {
-            "ready": {"const": False},
-            "reason": text("the error code that requests get"),
+            "live": {"const": False},
+            "reason": word("why", "warming_up", "model_unavailable", "stuck"),
             "error": text("more about it, where there is more"),
         },
         maybe=("error",),
     )
+
+
+def _not_ready() -> Schema:
+    return filled(
+        {
+            "ready": {"const": False},
+            "reason": word("why", "warming_up", "model_unavailable", "draining", "stuck"),
+            "error": text("more about it, where there is more"),
+            "draining": {"const": True, "description": "Where that is the reason."},
+        },
+        maybe=("error", "draining"),
+    )
+
+
+def _info() -> Schema:
+    engine = filled(
+        {
+            "model": text(),
+            "revision": optional(text()),
+            "family": text(),
+            "fingerprint": filled({"model": text(), "bits": text()}),
+            "facts": mapping({"type": ["string", "number", "boolean"]}, "what `bits` is made from"),
+            "limits": filled({one.name: whole(least=1) for one in fields(Limits)}),
+        }
+    )
+    boot = filled(
+        {
+            "version": text("of this package"),
+            "python": text(),
+            "model": text(),
+            "stand_in": flag(),
+            "system_fingerprint": text(),
+            "load_seconds": number(least=0),
+            "draining": flag(),
+            "packs": filled({"faults": items(text())}),
+        }
+    )
+    return filled({"engine": engine, "boot": boot}, "What is served, and on what.")

@@ -11,6 +11,7 @@ from spinf_serve.engine.api import Engine, Job
 from spinf_serve.engine.bench.checks import answer_bits
 from spinf_serve.engine.config import EngineConfig
 from spinf_serve.engine.fingerprint import cpu_fingerprint
+from spinf_serve.engine.turn import Priority, Turn
 from spinf_serve.engine.work import Limits, Result, Work
 from spinf_serve.packs.errors import Fault
 from tests.engine.test_api import SERVED, ask, fake
@@ -109,17 +110,37 @@ def test_a_content_that_never_fits_pushes_nothing_out():
 
 
 def test_a_content_in_use_is_not_pushed_out():
-    """Its tree goes on in three passes, and what comes between them wants its room."""
+    """Its tree goes on behind others that come meanwhile, are wanted sooner and want its room."""
     engine = engine_of(150)
     many = tuple(ask(f"q{n}", f"\n{n:03} is it?", floor=False) for n in range(40))
-    jobs = [engine.compile(Work(words("a", 60), many))]
-    jobs += [engine.compile(Work(words(letter, 60), (LATE,))) for letter in "bcde"]
+    slow = engine.compile(Work(words("a", 60), many))
+    engine.submit(slow, Turn("batch", Priority.BATCH))
+    assert engine.step() == []
+    assert slow.tree.is_begun and not slow.tree.is_planned
+    jobs = [engine.compile(Work(words(letter, 60), (LATE,))) for letter in "bcde"]
     for job in jobs:
-        engine.submit(job)
+        engine.submit(job, Turn("other"))
     found = ended(engine)
-    for job in jobs:
+    for job in [slow, *jobs]:
         assert answer_bits(found[job]) == bits(job.work)
+    assert engine.stats.trunk_evictions
     assert kept(engine)[1] <= 150
+
+
+def test_a_content_of_which_another_has_read_a_part_is_read_apart():
+    """What is wanted sooner does not wait for what is not."""
+    engine = engine_of()
+    slow = engine.compile(Work("abcdefg " * 80, (LATE,)))
+    engine.submit(slow, Turn("batch", Priority.BATCH))
+    assert engine.step() == []
+    assert 0 < slow.tree.trunk_done < len(slow.tree.trunk)
+    quick = engine.compile(Work(slow.work.content, (DAMAGED,)))
+    engine.submit(quick, Turn("other"))
+    found = ended(engine)
+    for job in (slow, quick):
+        assert answer_bits(found[job]) == bits(job.work)
+    assert found[quick].counts.cached_tokens == 0
+    assert kept(engine) == (1, len(slow.tree.trunk))
 
 
 def test_works_that_wait_together_read_a_content_once():

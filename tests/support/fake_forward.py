@@ -125,10 +125,12 @@ class FakeForward:
         """[C] what a pass comes to."""
         plan = packed.plan
         self.rows.append(len(plan.tokens))
+        # What a pass writes is there from the next one on.
+        kept = dict(self.kept)
         trunks = []
         for part in plan.slices:
             here = plan.tokens[part.row_start : part.branch_start].tolist()
-            before = self.kept.get(part.key, [])
+            before = kept.get(part.key, [])
             assert len(before) == part.trunk_start
             trunks.append(before + here)
             if part.keep:

@@ -11,6 +11,7 @@ import typer
 
 from spinf_serve.data_pages import import_page, parts_page, standing_page
 from spinf_serve.flags import require
+from spinf_serve.moments import Since, Until
 from spinf_serve.outputs import check_output, write_stdout
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.progress import progress
@@ -64,7 +65,8 @@ def import_data(
         Path | None,
         typer.Argument(
             metavar="FILE",
-            help=".csv, .tsv, .jsonl, .parquet or .xlsx; with --query a DuckDB file to ask",
+            help=".csv, .tsv, .jsonl, .parquet, .xlsx or a decision log; with --query a DuckDB"
+            " file to ask",
             show_default=False,
         ),
     ] = None,
@@ -112,8 +114,21 @@ def import_data(
         typer.Option(metavar="COLUMN", help="inverse of the probability of being drawn"),
     ] = None,
     annotator: Annotator = "import",
-    drawn: Drawn = "import",
+    drawn: Annotated[
+        str | None,
+        typer.Option(
+            metavar="random|queue|import",
+            help="how the rows were chosen: blindly, by their scores, or nobody knows (default);"
+            " of a decision log which rows: its random sample (default), those found unsafe or to"
+            " be reviewed, or all",
+        ),
+    ] = None,
     score_visible: Visible = False,
+    pack: Annotated[
+        str | None, typer.Option(metavar="ID", help="of a decision log, only what it was asked")
+    ] = None,
+    since: Since = None,
+    until: Until = None,
     query: Annotated[
         str | None, typer.Option(metavar="SQL", help="one SELECT, in place of a file")
     ] = None,
@@ -136,15 +151,37 @@ def import_data(
     """Import a file or a query, and say what was found: refused rows, doubles, conflicts, balance."""
     _needs()
     from spinf_serve.evals.data.columns import Columns
+    from spinf_serve.evals.data.decision_log import is_decision_log
     from spinf_serve.evals.data.importing import import_rows
     from spinf_serve.evals.data.readers import Source
     from spinf_serve.evals.judged import QUESTION
     from spinf_serve.evals.project import Project
+    from spinf_serve.log_rows import of_log
 
     pairs = _pairs("--label", label)
+    source = Source(file, query, encoding, delimiter, sheet)
+    own: dict[str, Any] = {
+        "text": text,
+        "id": id,
+        "context": context,
+        "weight": weight,
+        "parameters": _pairs("--parameter", parameter),
+    }
+    if file is not None and query is None and is_decision_log(file):
+        default = Source(file), {"text": "text", "id": None, "context": None, "weight": None}
+        if (source, own) != (default[0], default[1] | {"parameters": {}}):
+            raise Unusable(
+                f"{file} is a decision log, whose columns are known: leave --text, --id, --context,"
+                " --weight, --parameter, --encoding, --delimiter and --sheet out"
+            )
+        source, own, drawn = of_log(file, drawn, pack, since, until)
+    elif (pack, since, until) != (None, None, None):
+        raise Unusable(
+            "--pack, --since and --until are about a decision log, which is no such FILE"
+        )
+    origin = _origin(annotator, drawn or "import", score_visible)
     columns = Columns(
-        text=text,
-        id=id,
+        **own,
         labels=pairs,
         # A question's label is one of its options, which only the pack knows.
         classes=frozenset(classes or ()) | {one for one in pairs if one.startswith(QUESTION)},
@@ -154,12 +191,7 @@ def import_data(
         blank_is_none=blank_is_none,
         slices=tuple(slice or ()),
         group=group,
-        context=context,
-        weight=weight,
-        parameters=_pairs("--parameter", parameter),
     )
-    source = Source(file, query, encoding, delimiter, sheet)
-    origin = _origin(annotator, drawn, score_visible)
     with interruptible(), progress("importing rows") as report:
         found = import_rows(
             Project(project),

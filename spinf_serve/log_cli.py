@@ -9,14 +9,14 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spinf_serve.flags import takes_settings
-from spinf_serve.log_pages import list_lines, standing_line, why_page
+from spinf_serve.flags import EVALS_PACKAGES, require, takes_settings
+from spinf_serve.log_pages import drift_lines, list_lines, standing_line, why_page
+from spinf_serve.moments import Since, Until, when
 from spinf_serve.outputs import check_output, write_stdout
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.files import read_regular, shown
@@ -38,7 +38,7 @@ log = typer.Typer(
 
 _MAX_CONTENT_BYTES = 64 * 1024 * 1024
 _SHOWN = 20
-_UNITS = {"h": 3_600, "d": 86_400}
+_DAY_SECONDS = 86_400
 
 LogFile = Annotated[Path, typer.Argument(metavar="LOG", help="the log's file", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
@@ -59,14 +59,6 @@ Digest = Annotated[
 Number = Annotated[
     int | None, typer.Option("--entry", metavar="NUMBER", help="of one entry, as `log list` shows")
 ]
-Since = Annotated[
-    str | None,
-    typer.Option(
-        metavar="WHEN",
-        help="from then on, in UTC: 2026-11-30, 2026-11-30T08:15, today, yesterday, 12h, 7d",
-    ),
-]
-Until = Annotated[str | None, typer.Option(metavar="WHEN", help="before then, written likewise")]
 PackId = Annotated[str | None, typer.Option("--pack", metavar="ID", help="only what it was asked")]
 Unsafe = Annotated[bool | None, typer.Option("--unsafe/--safe", help="only what a pack decided so")]
 Flagged = Annotated[
@@ -259,7 +251,7 @@ def prune(
     """Delete what is older than some days, as a server with --log-days does by itself."""
     from spinf_serve.server.decision_log.removing import remove_older
 
-    before = int(time.time()) - days * _UNITS["d"]
+    before = int(time.time()) - days * _DAY_SECONDS
     with _opened(file, write=True) as connection:
         _removed(remove_older(connection, before, dry_run=dry_run), dry_run, as_json)
 
@@ -316,6 +308,57 @@ def _verified(damaged: list[str], found: "Asked", rows: int) -> Iterator[str]:
         yield f"{found.asked:,} entries asked again; their scores and decisions {same}"
     elif rows:
         yield "no entry could be asked again: that takes kept texts (--log-content) and a pack"
+
+
+@log.command("drift")
+def drift(
+    file: LogFile,
+    against: Annotated[
+        Path | None,
+        typer.Option(metavar="BASELINE.json", help="what `spinf-serve eval --json` wrote"),
+    ] = None,
+    before: Annotated[
+        str | None,
+        typer.Option(metavar="WHEN", help="or: the sample from then on against that of before"),
+    ] = None,
+    pack: Annotated[
+        str | None, typer.Option(metavar="ID", help="whose scores; the baseline's by default")
+    ] = None,
+    since: Since = None,
+    until: Until = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether contents have become unlike, by the scores of the random sample; needs no label.
+
+    Ends with 0 when they are alike, 2 on errors, 3 when they are unlike or too few to tell, so that
+    promises say nothing of them until some are labelled, 4 when another model gave the scores.
+    """
+    require(EVALS_PACKAGES)
+    from spinf_serve.evals.baseline import read_evaluation
+    from spinf_serve.evals.data.decision_log import LogWanted, log_scores
+    from spinf_serve.evals.traffic import against_baseline, against_earlier
+
+    if (against is None) == (before is None):
+        raise Unusable("say what to compare with: --against BASELINE.json, or --before WHEN")
+    first = None if since is None else when(since, "--since")
+    last = None if until is None else when(until, "--until")
+    if against is not None:
+        baseline = read_evaluation(against)
+        name = pack or baseline.made.pack
+        now = log_scores(file, LogWanted("sample", name, first, last))
+        found = against_baseline(baseline, name, now)
+    else:
+        if pack is None:
+            raise Unusable("--before compares a pack's scores: name it with --pack")
+        cut = when(str(before), "--before")
+        now = log_scores(file, LogWanted("sample", pack, cut, last))
+        found = against_earlier(log_scores(file, LogWanted("sample", pack, first, cut)), now)
+    if as_json:
+        outcomes = [asdict(one) for one in found.outcomes]
+        _print({"word": found.word, "entries": now.entries, "outcomes": outcomes})
+    else:
+        _print(drift_lines(now.entries, now.contents, now.rates, found))
+    raise typer.Exit(found.exit_code)
 
 
 def _write(path: Path, lines: Iterable[bytes]) -> int:
@@ -432,25 +475,6 @@ def _wanted(
         band=band,
         category=flagged,
     )
-
-
-def when(text: str, option: str, now: datetime | None = None) -> int:
-    """A moment as people write it, in unix seconds. Raises `Unusable` naming the option."""
-    present = now or datetime.now(UTC)
-    midnight = present.replace(hour=0, minute=0, second=0, microsecond=0)
-    named = {"today": midnight, "yesterday": midnight - timedelta(days=1)}
-    if text in named:
-        return int(named[text].timestamp())
-    ago = re.fullmatch(r"(\d{1,6})([hd])", text)
-    if ago is not None:
-        return int(present.timestamp()) - int(ago[1]) * _UNITS[ago[2]]
-    try:
-        read = datetime.fromisoformat(text)
-    except ValueError:
-        raise Unusable(
-            f"{option} {text}: write 2026-11-30, 2026-11-30T08:15, today, yesterday, 12h or 7d"
-        ) from None
-    return int((read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp())
 
 
 @contextmanager

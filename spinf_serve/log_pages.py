@@ -1,7 +1,7 @@
 """How the decision log reads on a terminal: a line an entry, and the page that says why."""
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spinf_serve.packs.files import shown
 
 if TYPE_CHECKING:
+    from spinf_serve.evals.gate import Verdict
     from spinf_serve.server.decision_log.entries import Decided, Entry, PackFacts
     from spinf_serve.server.decision_log.reading import Standing
 
@@ -74,6 +75,28 @@ def why_page(entry: "Entry", packs: "Mapping[str, PackFacts]", log: Path) -> Ite
             yield f"  {answer.question}: {_line(answer.asked)} -> {told}"
     yield ""
     yield from _again(entry, log)
+
+
+def drift_lines(
+    entries: int, contents: int, rates: Sequence[float], found: "Verdict"
+) -> Iterator[str]:
+    """What a comparison of the random sample came to.
+
+    Args:
+        entries, contents: how many were drawn, and how many different contents they have.
+        rates: the chances that they were drawn with.
+    """
+    yield f"{entries:,} entries of the random sample, {contents:,} different contents"
+    if len(rates) > 1:
+        told = ", ".join(f"{rate:g}" for rate in sorted(rates))
+        yield (
+            f"  they were drawn at several rates ({told}), so that times of a high rate weigh more;"
+            " --since and --until choose one"
+        )
+    for one in found.outcomes:
+        target = f"{one.target}: " if one.target else ""
+        yield f"{one.word}: {target}{one.rule}: {one.saw}"
+    yield found.sentence
 
 
 def _pack_lines(one: "Decided", facts: "PackFacts", parameters: Mapping[str, str]) -> Iterator[str]:

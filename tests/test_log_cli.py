@@ -13,7 +13,7 @@ import pytest
 
 from spinf_serve import cli
 from spinf_serve.engine.work import Limits
-from spinf_serve.log_cli import when
+from spinf_serve.moments import when
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.server.config import ServerConfig
 from spinf_serve.server.decision_log.entries import content_digest

@@ -17,6 +17,7 @@ import duckdb
 
 from spinf_serve.evals.data.cells import Cell, cell
 from spinf_serve.evals.data.csv_files import csv_rows, dialect_of, encoding_of
+from spinf_serve.evals.data.decision_log import LogWanted, log_table
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.files import is_regular, shown
 
@@ -35,6 +36,7 @@ class Source:
         query: one SQL SELECT; it may read files itself.
         encoding, delimiter: of a text file; None for finding out.
         sheet: of a workbook; None for the first.
+        log: which entries of a decision log; None for any other file.
     """
 
     path: Path | None
@@ -42,6 +44,7 @@ class Source:
     encoding: str | None = None
     delimiter: str | None = None
     sheet: str | None = None
+    log: LogWanted | None = None
 
     @property
     def name(self) -> str:
@@ -115,6 +118,8 @@ def _open(source: Source, wanted: Sequence[str]) -> Opened:
     path = source.path
     if path is None or not is_regular(path):
         raise Unusable(f"{'' if path is None else shown(path)} is no file; name one, or a --query")
+    if source.log is not None:
+        return _log(path, source.log)
     ending = path.suffix.lower()
     readers: Mapping[str, Callable[[], Opened]] = {
         **dict.fromkeys(_TEXT_ENDINGS, lambda: _csv(path, source)),
@@ -125,6 +130,12 @@ def _open(source: Source, wanted: Sequence[str]) -> Opened:
     if ending not in readers:
         raise Unusable(f"{shown(path)}: a file to import ends in {', '.join(_KINDS)}")
     return readers[ending]()
+
+
+def _log(path: Path, wanted: LogWanted) -> Opened:
+    table = log_table(path, wanted)
+    lines = (Line(number, cells) for number, cells in table.lines)
+    return Opened(table.columns, "decision log", table.notes, lines)
 
 
 def _csv(path: Path, source: Source) -> Opened:

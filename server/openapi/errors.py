@@ -33,9 +33,7 @@ _KINDS: tuple[Kind, ...] = ("Scoring", "Batch", "SystemOne", "Decisions")
 _NAMES = {
     400: "Refused",
     401: "Unauthorized",
-    403: "Forbidden",
     404: "NotFound",
-    409: "Conflict",
     413: "TooLarge",
     415: "UnknownEncoding",
     422: "NotUnderstood",
@@ -43,14 +41,11 @@ _NAMES = {
     500: "Failed",
     503: "Unavailable",
     504: "TooLate",
-    507: "Full",
 }
 _ABOUT = {
     400: "The request cannot succeed as it is; `param` says which field is at fault.",
     401: "The bearer token is missing or wrong.",
-    403: "The bearer token does not give this right.",
     404: "What the path names is not there.",
-    409: "What the path names is not in a state for this.",
     413: "The body, or what it asks for, is larger than this server takes.",
     415: "The body is encoded in a way that this server does not read.",
     422: "The body does not say what it should; `loc` says where.",
@@ -58,10 +53,10 @@ _ABOUT = {
     500: "The server failed on this request.",
     503: "The model is loading or could not be loaded, or the server is ending.",
     504: "The request's deadline came first.",
-    507: "There is no room left to keep it.",
 }
 _HEADERS = {401: ("WWW-Authenticate",), 429: ("Retry-After",), 503: ("Retry-After",)}
 _OF_PATH = ("unknown_pack", "unknown_pack_version", "pack_not_available")
+_IN_PATHS = ("unknown_file", "unknown_batch")
 _OF_BATCHES = frozenset(
     {"batches_disabled", "unknown_file", "unknown_batch", "file_in_use", "batch_ended"}
     | {"storage_full"}
@@ -72,12 +67,11 @@ _OF_QUERIES = frozenset(
     | {"media_disabled", "extraction_disabled", "generation_disabled", "unknown_pack"}
     | {"unknown_pack_version", "pack_not_available", "pack_media_not_supported"}
     | {"pack_of_other_model", "pack_conflict", "unknown_category", "reserved_group"}
-    | {"too_many_prompts"}
 )
 # Codes of other routes that those of batch files answer with too.
 _ALSO_OF_BATCHES = frozenset(
-    {"invalid_json", "invalid_field", "invalid_token", "body_too_large", "engine_error"}
-    | {"warming_up", "model_unavailable"}
+    {"invalid_json", "invalid_encoding", "invalid_field", "invalid_token", "body_too_large"}
+    | {"engine_error", "warming_up", "model_unavailable"}
 )
 
 
@@ -88,8 +82,7 @@ def may_end_in(*statuses: int, kind: Kind = "Scoring") -> dict[int, str]:
 
 def responses(used: Iterable[str]) -> dict[str, Schema]:
     """Component name -> response, for those that operations use."""
-    no_route = record({"detail": text()}, ("detail",), "Of a name that no path can have.")
-    named = either(_schema(404, _OF_PATH), no_route)
+    named = either(_schema(404, _OF_PATH), ref("NoRoute"))
     made = {
         f"{kind}{_NAMES[status]}": _response(kind, status)
         for kind in _KINDS
@@ -129,6 +122,9 @@ def schemas() -> dict[str, Schema]:
             ("error", "request_id"),
             "The body of an error.",
         ),
+        "NoRoute": filled(
+            {"detail": text()}, "Of a name that no path can have, with a slash in it."
+        ),
         "SystemOneError": filled({"detail": _described()}, "An error in the form of System One."),
         "SystemOneFaults": filled(
             {"detail": items(_located(), least=1)},
@@ -167,6 +163,8 @@ def _response(kind: Kind, status: int) -> Schema:
         common = [name for name in codes if CODES[name].status == status]
         detail = _detail(status, _codes("SystemOne", status))
         schema = either(*([_schema(status, common)] if common else []), detail)
+    elif status == 404:
+        schema = either(_schema(status, codes), ref("NoRoute"))
     else:
         schema = _schema(status, codes)
     return answer(_ABOUT[status], {JSON: {"schema": schema}}, *headers)
@@ -182,6 +180,7 @@ def _codes(kind: Kind, status: int) -> list[str]:
         return [name for name in both if name not in _OF_BATCHES | _OF_QUERIES]
     found = _with_status(status, Envelope.ERROR)
     if kind == "Batch":
+        found = list(_IN_PATHS) if status == 404 else found
         return [name for name in found if name in _OF_BATCHES | _ALSO_OF_BATCHES]
     return [name for name in found if name not in _OF_BATCHES]
 

@@ -1,6 +1,6 @@
 """Every operation of the server, in the order in which the document shows them."""
 
-from spinf_serve.server.openapi import errors, examples
+from spinf_serve.server.openapi import batches, errors, examples
 from spinf_serve.server.openapi.forms import Schema, either, ref, text, whole, word
 from spinf_serve.server.openapi.operation import (
     JSON,
@@ -15,6 +15,8 @@ from spinf_serve.server.urgency import DEADLINE_HEADER, PRIORITY_HEADER
 
 TAGS = {
     "scoring": "Questions about contents, answered as probabilities.",
+    batches.TAG: "Files of requests, answered in the background, for the OpenAI SDK. The server has "
+    "to be started with `--batch-dir`. Docs: [batches.md](batches.md).",
     "server": "What is served, and how it is.",
     "operations": "For whoever runs the server. Docs: [operations.md](operations.md).",
 }
@@ -43,6 +45,7 @@ def operations() -> tuple[Operation, ...]:
         _chat(),
         _systemone(),
         _decisions(),
+        *batches.operations(),
         *_lists(),
         *_health(),
         _document(),

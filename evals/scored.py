@@ -5,6 +5,7 @@ a time: exponentials, logarithms and sums are Python's own in the same order, ev
 one IEEE operation an element. Knows no project file, no labels and no engine.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -382,5 +383,14 @@ def _each(function: Callable[[float], float], values: Numbers) -> Numbers:
 
 
 def _sums(values: Numbers) -> Numbers:
-    """Sums of rows, [N], in order and as Python adds: from 3.12 on, with compensation."""
-    return np.fromiter(map(sum, values.tolist()), np.float64, len(values))
+    """Sums of rows, [N], in order and as Python adds: from 3.12 on, with compensation.
+
+    Up to two numbers, compensation changes nothing, as the sum of two is rounded once.
+    """
+    if values.shape[1] > 2 and sys.version_info >= (3, 12):
+        return np.fromiter(map(sum, values.tolist()), np.float64, len(values))
+    # Python begins with the integer 0, so that -0.0 alone gives 0.0.
+    found = np.zeros(len(values))
+    for column in values.T:
+        found += column
+    return found

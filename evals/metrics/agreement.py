@@ -72,12 +72,13 @@ def kappa(
         return Agreement(agreed, None, None)
     cost = _costs(len(answers), distance)
 
+    # Rows of one cell count alike: a draw is known by the weight of each cell.
+    used = np.unique(cells)
+    of_cell = np.where(cells[:, None] == used, weight[:, None], 0.0)
+
     def drawn(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-        # Rows of one cell count alike: a draw is known by the weight of each cell.
         totals = np.zeros((len(counts), len(answers) ** 2))
-        for cell in np.unique(cells):
-            rows = cells == cell
-            totals[:, cell] = counts[:, rows] @ weight[rows]
+        totals[:, used] = counts.astype(np.float64) @ of_cell
         return _kappas(totals.reshape(-1, len(answers), len(answers)), cost)
 
     interval = bootstrap_counts(drawn, group_codes(groups, len(one)), repeats, seed, level)

@@ -15,7 +15,6 @@ from scipy import optimize, special
 from sklearn.metrics import (
     average_precision_score,
     precision_recall_curve,
-    roc_auc_score,
 )
 from sklearn.metrics import roc_curve as roc_curve_of
 
@@ -107,10 +106,12 @@ def roc_area(
     codes = group_codes(groups, len(label))
     if label.all() or not label.any():
         return None
-    # A sum of weights over itself may be a hair above 1.
-    value = min(1.0, float(roc_auc_score(label, score, sample_weight=weight)))
+    positive = _below(score[~label], weight[~label], score[label])
+    # As scikit-learn's `roc_auc_score` has it, without sorting everything once more. A sum of
+    # weights over itself may be a hair above 1.
+    value = min(1.0, float(np.average(positive, weights=weight[label])))
     plain = weights is None and groups is None
-    error = _roc_error(value, score, label, weight, None if plain else codes)
+    error = _roc_error(value, positive, score, label, weight, None if plain else codes)
     if error is None or error < 1e-12 or not 0 < value < 1:
         return Area(value, None, _newcombe(value, label, weight, codes, level))
     reach = float(special.ndtri((1 + level) / 2)) * error / (value * (1 - value))
@@ -146,12 +147,19 @@ def pr_area(
     codes = group_codes(None if groups is None else [groups[row] for row in order], len(order))
     ordered = score[order]
     last = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
-    mass, positive = weight[order], (weight * label)[order]
+    holding = np.flatnonzero(label[order])
+    # Recall steps up at scores that a positive row has, and at no other.
+    place = np.searchsorted(last, holding)
+    first = np.flatnonzero(np.diff(place, prepend=-1))
+    begins = np.append(0, last[place[first]][:-1] + 1)
+    end = int(last[place[-1]]) + 1
+    mass = None if weights is None else weight[order]
 
     def drawn(times: NDArray[np.int64]) -> Numbers:
-        flagged = np.cumsum(times * mass, axis=1)[:, last]
-        hits = np.cumsum(times * positive, axis=1)[:, last]
-        steps = np.diff(hits, axis=1, prepend=0.0)
+        drawn_mass = times[:, :end] if mass is None else times[:, :end] * mass[:end]
+        flagged = np.cumsum(np.add.reduceat(drawn_mass, begins, axis=1), axis=1)
+        steps = np.add.reduceat(drawn_mass[:, holding], first, axis=1).astype(np.float64)
+        hits = np.cumsum(steps, axis=1)
         areas = (steps * hits / np.where(flagged > 0, flagged, 1.0)).sum(axis=1)
         return np.where(hits[:, -1] > 0, areas / np.where(hits[:, -1] > 0, hits[:, -1], 1), np.nan)
 
@@ -200,10 +208,18 @@ def _below(score: Numbers, weight: Numbers, at: Numbers) -> Numbers:
 
 
 def _roc_error(
-    value: float, score: Numbers, label: Truths, weight: Numbers, codes: Codes | None
+    value: float,
+    positive: Numbers,
+    score: Numbers,
+    label: Truths,
+    weight: Numbers,
+    codes: Codes | None,
 ) -> float | None:
-    """DeLong's error without groups (codes None), else the clustered one; None if unknown."""
-    positive = _below(score[~label], weight[~label], score[label])
+    """DeLong's error without groups (codes None), else the clustered one; None if unknown.
+
+    Args:
+        positive: each positive row's part of the area, see `_below`.
+    """
     negative = 1 - _below(score[label], weight[label], score[~label])
     if codes is None:
         if min(len(positive), len(negative)) < 2:

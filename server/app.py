@@ -77,7 +77,7 @@ def create_app(
     log = open_decision_log(config, lambda: worker.engine)
     observers: list[Observer] = [traffic, metrics, *([] if log is None else [log])]
     service = Service(config, worker, packs, observers)
-    metrics.watch(service, traffic, keys)
+    metrics.watch(service, traffic, keys, log)
     folder = None if config.batch_dir is None else BatchFolder(Path(config.batch_dir), config)
     runner = None if folder is None else Runner(folder, service)
 

@@ -15,6 +15,7 @@ from prometheus_client.metrics_core import (
 from spinf_serve import __version__
 from spinf_serve.engine.api import Engine, Priority, Stats
 from spinf_serve.packs.errors import Busy
+from spinf_serve.server.decision_log.log import DecisionLog, LogCounts
 from spinf_serve.server.keys import KeyRing
 from spinf_serve.server.service import Service
 from spinf_serve.server.traffic import Traffic
@@ -23,10 +24,14 @@ from spinf_serve.server.traffic import Traffic
 class Gauges:
     """A collector of Prometheus' client."""
 
-    def __init__(self, service: Service, traffic: Traffic, keys: KeyRing) -> None:
+    def __init__(
+        self, service: Service, traffic: Traffic, keys: KeyRing, log: DecisionLog | None
+    ) -> None:
+        """`log` is the decision log, if one is kept."""
         self._service = service
         self._traffic = traffic
         self._keys = keys
+        self._log = log
 
     def describe(self) -> Iterator[Metric]:
         """The families as they are without an engine; the registry checks their names."""
@@ -87,6 +92,15 @@ class Gauges:
         yield _gauge(
             "packs_faults", "Packs that could not be taken up", len(service.packs.catalogue.faults)
         )
+        if self._log is not None:
+            yield from _of_log(self._log.counts())
+
+
+def _of_log(counts: LogCounts) -> Iterator[Metric]:
+    yield _count("decision_log_written", "Contents written to the decision log", counts.written)
+    yield _count("decision_log_lost", "Contents that it could not take", counts.lost)
+    yield _gauge("decision_log_waiting", "Requests that wait to be written", counts.waiting)
+    yield _gauge("decision_log_failing", "1 when the last try to write failed", counts.failing)
 
 
 def _of_engine(engine: Engine) -> Iterator[Metric]:

@@ -13,6 +13,7 @@ from prometheus_client.exposition import generate_latest
 
 from spinf_serve.engine.work import Result
 from spinf_serve.server.calls import Input
+from spinf_serve.server.decision_log.log import DecisionLog
 from spinf_serve.server.exchange import Ended, Scored
 from spinf_serve.server.gauges import Gauges
 from spinf_serve.server.keys import KeyRing
@@ -80,9 +81,11 @@ class Metrics:
             _REUSE,
         )
 
-    def watch(self, service: Service, traffic: Traffic, keys: KeyRing) -> None:
+    def watch(
+        self, service: Service, traffic: Traffic, keys: KeyRing, log: DecisionLog | None
+    ) -> None:
         """Adds the gauges of what is now, and the counters that engine and scheduler keep."""
-        self._registry.register(Gauges(service, traffic, keys))
+        self._registry.register(Gauges(service, traffic, keys, log))
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""

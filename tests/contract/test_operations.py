@@ -259,6 +259,17 @@ def test_the_memory_of_a_card_and_what_is_kept_there_show():
         assert found["spinf_trunk_cache_bytes", ()] == 6
 
 
+def test_the_decision_log_shows_where_one_is_kept(metered, tmp_path):
+    name = "spinf_decision_log_written_total"
+    assert not any("decision_log" in name for name, _ in samples(metered))
+    config = ServerConfig(limits=LIMITS, decision_log=str(tmp_path / "log.db"))
+    with served(config) as server:
+        assert server.score(inputs("a", "b")).status_code == 200
+        until(lambda: value(server, name) == 2)
+        assert value(server, "spinf_decision_log_lost_total") == 0
+        assert ("spinf_decision_log_failing", ()) in samples(server)
+
+
 def test_metrics_hold_no_text_of_callers(metered):
     body = request("a word nobody may see", question("secretname", template="\nhidden:{?}"))
     assert metered.score(body | {"endpoint": "somewhere"}).status_code == 200

@@ -4,7 +4,9 @@ Priorities come first, one by one. Within a priority callers share the rows of p
 that had the fewest goes next. Within a caller requests go in the order in which they would end if the
 device served all of them at the same time in equal parts (fair sojourn: Friedman and Henderson,
 SIGMETRICS 2003): a small request passes a large one, and none ends later than it would there, but for
-a pass. A request's own trees go in the order of their coming.
+a pass. Where more is asked for than the device can read, that alone would hold a large one up for as
+long as small ones come: so the request that came first gets a quarter as many rows as those behind it,
+whatever its size. A request's own trees go in the order of their coming.
 
 Knows trees by their sizes only; what a tree's rows come to does not depend on its place.
 """
@@ -20,6 +22,12 @@ from spinf_serve.engine.turn import Priority, Turn
 
 MOST_BEGUN: Final = 8
 """Trees of one priority that may be begun and not wholly planned: their trunks stay on the device."""
+
+_FIRST_SHARE: Final = 0.25
+"""Rows for a caller's oldest request by the row that a later one had."""
+
+_LITTLE: Final = 8
+"""What part of a pass is too little to cut a tree for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,7 @@ class _Place:
     Attributes:
         rows: those of it that are counted as waiting.
         is_begun: whether what it found of its trunk is accounted for.
+        most_rows: of a pass, where it goes first because it came first; None for no bound.
     """
 
     tree: Tree
@@ -62,6 +71,7 @@ class _Place:
     request: _Request
     rows: int
     is_begun: bool = False
+    most_rows: int | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -72,10 +82,13 @@ class _Caller:
         served: rows it had, beginning at what others had when it came.
         now: the clock of a device that serves its requests at the same time: rows each of them had.
         open: when those end that are not through there, by turn.
+        requests: those with trees that wait, in the order of their coming.
+        owed: rows that the oldest of them should have had by now, for its age alone.
     """
 
     served: float
     now: float = 0.0
+    owed: float = 0.0
     open: dict[Turn, float] = field(default_factory=dict)
     requests: dict[Turn, _Request] = field(default_factory=dict)
 
@@ -83,6 +96,19 @@ class _Caller:
         """A request has so many rows more to be read."""
         begins = max(self.open.get(request.turn, self.now), self.now)
         request.ends = self.open[request.turn] = begins + rows
+
+    @property
+    def oldest(self) -> _Request:
+        """The request that came first; there must be one."""
+        return next(iter(self.requests.values()))
+
+    def count(self, request: _Request, rows: int) -> None:
+        """Rows of a request were planned."""
+        self.advance(rows)
+        if request is self.oldest:
+            self.owed = max(0.0, self.owed - rows)
+        else:
+            self.owed += rows * _FIRST_SHARE
 
     def advance(self, rows: float) -> None:
         """Moves the clock by rows that were read, in equal parts for all that are not through."""
@@ -113,11 +139,8 @@ class _Lane:
     rows: int = 0
 
     def caller(self, name: str) -> _Caller:
-        """The caller of a name, who is not behind those that wait."""
-        found = self.callers.setdefault(name, _Caller(self.floor))
-        if not found.requests:
-            found.served = max(found.served, self.floor)
-        return found
+        """The caller of a name. One who comes is not behind those that wait."""
+        return self.callers.setdefault(name, _Caller(self.floor))
 
     def tidy(self) -> None:
         """Forgets callers for whom nothing waits and who had no more than others."""
@@ -187,9 +210,10 @@ class Schedule:
 
     def next_pass(self, budget: int, trunks: Trunks | None = None) -> PackedPass | None:
         """Plans the next pass of at most `budget` rows; None when nothing waits."""
-        offered: list[_Place] = []
-        packed = next_pass(self._offers(offered), budget, trunks, self._may_cut)
-        for place in offered:
+        offered: dict[int, _Place] = {}
+        packed = next_pass(self._offers(offered, budget), budget, trunks, self._room_for)
+        for place in offered.values():
+            place.most_rows = None
             self._settle(place)
             if place.tree.is_planned:
                 self._leave(place)
@@ -199,11 +223,13 @@ class Schedule:
             lane.tidy()
         return packed
 
-    def _offers(self, offered: list[_Place]) -> Iterator[Tree]:
+    def _offers(self, offered: dict[int, _Place], budget: int) -> Iterator[Tree]:
         """Trees in the order in which they are wanted, each once; told in `offered` too."""
         for lane in self._lanes.values():
             waiting = {
-                caller: _in_order(caller) for caller in lane.callers.values() if caller.requests
+                caller: _in_order(caller, lane.rows, budget)
+                for caller in lane.callers.values()
+                if caller.requests
             }
             while waiting:
                 caller = min(waiting, key=lambda one: one.served)
@@ -212,12 +238,17 @@ class Schedule:
                     del waiting[caller]
                     continue
                 lane.floor = max(lane.floor, caller.served)
-                offered.append(place)
-                yield place.tree
-                self._settle(place)
+                if place.tree.key not in offered:
+                    offered[place.tree.key] = place
+                    yield place.tree
+                    self._settle(place)
 
-    def _may_cut(self, tree: Tree) -> bool:
-        return not len(tree.trunk) or len(self._places[tree.key].lane.begun) < MOST_BEGUN
+    def _room_for(self, tree: Tree, room: int) -> int:
+        """How many of the rows that are left a tree may have that does not fit in them whole."""
+        place = self._places[tree.key]
+        if not tree.is_begun and len(tree.trunk) and len(place.lane.begun) >= MOST_BEGUN:
+            return 0
+        return room if place.most_rows is None else min(room, place.most_rows)
 
     def _settle(self, place: _Place) -> None:
         """Counts what was planned of a tree since it was counted last."""
@@ -228,7 +259,7 @@ class Schedule:
             return
         place.rows -= planned
         place.lane.rows -= planned
-        place.caller.advance(planned)
+        place.caller.count(place.request, planned)
         # What others have read costs the device nothing.
         place.caller.served += planned - (0 if place.is_begun else tree.trunk_found)
         place.is_begun = True
@@ -240,11 +271,23 @@ class Schedule:
         place.lane.rows -= place.rows
         place.lane.begun.discard(key)
         if not request.trees:
+            if request is place.caller.oldest:
+                place.caller.owed = 0.0
             del place.caller.requests[request.turn]
         if not place.caller.requests:
             place.caller.open.clear()
 
 
-def _in_order(caller: _Caller) -> Iterator[_Place]:
+def _in_order(caller: _Caller, waiting_rows: int, budget: int) -> Iterator[_Place]:
+    """Places of a caller's trees as they are wanted; the first one may come a second time.
+
+    Args:
+        waiting_rows: what the caller and others wait for.
+    """
+    first = next(iter(caller.oldest.trees.values()))
+    # Without enough beside it the pass would not be full, and it has the rest of it anyway.
+    if caller.owed >= budget / _LITTLE and waiting_rows - first.rows >= budget:
+        first.most_rows = int(caller.owed)
+        yield first
     for request in sorted(caller.requests.values(), key=lambda one: (one.ends, one.number)):
         yield from request.trees.values()

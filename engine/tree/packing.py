@@ -164,7 +164,7 @@ def next_pass(
     waiting: Iterable[Tree],
     budget: int,
     trunks: Trunks | None = None,
-    may_cut: Callable[[Tree], bool] = lambda tree: True,
+    room_for: Callable[[Tree, int], int] = lambda tree, room: room,
 ) -> PackedPass | None:
     """Takes the next pass of at most `budget` rows from waiting trees, in the order they come in.
 
@@ -176,8 +176,9 @@ def next_pass(
         waiting: is asked for the next tree when the one before was dealt with.
         trunks: what is kept of trunks after their trees. A tree whose trunk is read in this pass
             for another one waits for the next.
-        may_cut: whether a tree may begin here and go on in a later pass, its trunk being kept on
-            the device until then. Some tree of those that wait must be begun or allowed to.
+        room_for: of so many rows that are left and that a tree does not fit in whole, how many it
+            may have; 0 leaves it to a later pass. The first tree of those that wait that is not
+            left must be given what it needs.
     """
     building = _Rows(budget, trunks)
     is_full, looked = False, 0
@@ -186,28 +187,30 @@ def next_pass(
             continue
         if not (tree.is_begun or trunks is None or trunks.find(tree)):
             continue
-        if tree.rows_left <= building.room:
-            _take_from(tree, building)
-        elif is_full or not (tree.is_begun or may_cut(tree)):
+        room = left = building.room
+        if tree.rows_left > left:
+            room = 0 if is_full else room_for(tree, room)
+        if not room:
             looked += 1
-        else:
-            is_full = not _take_from(tree, building)
+        elif not _take_from(tree, building, room):
+            # One that may have a part only leaves the rest to others.
+            is_full = is_full or room >= left
         if building.rows and (not building.room or looked == _MOST_LOOKED_AT):
             break
     return _finish(building) if building.rows else None
 
 
-def _take_from(tree: Tree, building: _Rows) -> bool:
-    """Plans as much of a tree as there is room for; False when the pass is full."""
+def _take_from(tree: Tree, building: _Rows, most_rows: int) -> bool:
+    """Plans as much of a tree as goes into some rows; False when that is not all of it."""
     if _waits_for_the_next(tree, building):
         return False
     left = len(tree.trunk) - tree.trunk_done
-    trunk_rows = min(left, building.room)
+    trunk_rows = min(left, most_rows)
     if trunk_rows < left:
         trunk_rows -= trunk_rows % TRUNK_BLOCK
         if trunk_rows == 0 and building.rows == 0:
             trunk_rows = min(left, TRUNK_BLOCK)
-    room = building.room - trunk_rows
+    room = most_rows - trunk_rows
     paths = _paths_that_fit(tree, room, force=building.rows + trunk_rows == 0)
     if tree.trunk_done + trunk_rows < len(tree.trunk):
         paths = 0

@@ -146,6 +146,9 @@ class Run:
 
     async def _in_time(self, batch: Batch, spool: Spool) -> None:
         """Has rows answered until all are, or the batch expires."""
+        if batch.expires_at <= time.time():
+            await self._expire(batch.expires_at)
+            return
         expiry = asyncio.create_task(self._expire(batch.expires_at))
         try:
             await self._answer(batch, spool)

@@ -28,11 +28,13 @@ def schemas() -> dict[str, Schema]:
         "Choice": _choice(),
         "Score": _score(),
         "SystemOneAnswer": _systemone_answer(),
+        **_systemone_results(),
         "DecisionsRequest": _decisions(),
         "DecisionItem": _item(),
         "DecisionPart": _part(),
         "DecisionQuestion": _question(),
         "DecisionsAnswer": _decisions_answer(),
+        **_decisions_results(),
         "Note": _note(),
     }
 
@@ -112,30 +114,40 @@ def _score() -> Schema:
     )
 
 
-def _systemone_answer() -> Schema:
+def _systemone_results() -> dict[str, Schema]:
     confidence = p("how sure the answer is")
-    noul = filled({"type": word("", "noul"), "noul": p("that the answer is yes")})
-    choice = filled(
-        {
-            "type": word("", "choice"),
-            "choice": text("the most probable label"),
-            "confidence": confidence,
-            "probabilities": mapping(p(), "label -> probability"),
-        }
-    )
-    score = filled(
-        {
-            "type": word("", "score"),
-            "score": number("the expected level", least=0),
-            "confidence": confidence,
-            "legend": mapping(_worded("the level"), "number of a level -> the level"),
-            "probabilities": mapping(p(), "number of a level -> probability"),
-        }
-    )
+    return {
+        "NoulResult": filled(
+            {"type": word("", "noul"), "noul": p("that the answer is yes")}, "Yes or no."
+        ),
+        "ChoiceResult": filled(
+            {
+                "type": word("", "choice"),
+                "choice": text("the most probable label"),
+                "confidence": confidence,
+                "probabilities": mapping(p(), "label -> probability"),
+            },
+            "One of some labels.",
+        ),
+        "ScoreResult": filled(
+            {
+                "type": word("", "score"),
+                "score": number("the expected level", least=0),
+                "confidence": confidence,
+                "legend": mapping(_worded("the level"), "number of a level -> the level"),
+                "probabilities": mapping(p(), "number of a level -> probability"),
+            },
+            "A level of a scale.",
+        ),
+    }
+
+
+def _systemone_answer() -> Schema:
+    result = either(ref("NoulResult"), ref("ChoiceResult"), ref("ScoreResult"))
     return filled(
         {
             "model": text("the model that answered"),
-            "answers": mapping(either(noul, choice, score), "id -> answer"),
+            "answers": mapping(result, "id -> answer"),
             "usage": filled(
                 {
                     "input_tokens": whole(least=0),
@@ -247,32 +259,42 @@ def _question() -> Schema:
     )
 
 
-def _decisions_answer() -> Schema:
+def _decisions_results() -> dict[str, Schema]:
     name = optional(text("the question's, null without one"))
     confidence = p("how sure the answer is")
-    value: Schema = {"type": ["string", "boolean"]}
-    predicate = filled(
-        {"type": word("", "predicate"), "name": name, "probability": p("that it is true")}
-    )
-    choice = filled(
-        {
-            "type": word("", "choice"),
-            "name": name,
-            "choice": value | {"description": "the most probable value"},
-            "confidence": confidence,
-            "probabilities": items(filled({"value": value, "probability": p()})),
-        }
-    )
+    value: Schema = {"type": ["string", "boolean"], "description": "the most probable value"}
+    each = filled({"value": {"type": ["string", "boolean"]}, "probability": p()})
     level = filled({"value": whole(least=0), "label": text(), "probability": p()})
-    score = filled(
-        {
-            "type": word("", "score"),
-            "name": name,
-            "score": number("the expected level", least=0),
-            "confidence": confidence,
-            "probabilities": items(level),
-        }
-    )
+    return {
+        "PredicateDecision": filled(
+            {"type": word("", "predicate"), "name": name, "probability": p("that it is true")},
+            "Yes or no.",
+        ),
+        "ChoiceDecision": filled(
+            {
+                "type": word("", "choice"),
+                "name": name,
+                "choice": value,
+                "confidence": confidence,
+                "probabilities": items(each),
+            },
+            "One of some values.",
+        ),
+        "ScoreDecision": filled(
+            {
+                "type": word("", "score"),
+                "name": name,
+                "score": number("the expected level", least=0),
+                "confidence": confidence,
+                "probabilities": items(level),
+            },
+            "A level of a scale.",
+        ),
+    }
+
+
+def _decisions_answer() -> Schema:
+    result = either(ref("PredicateDecision"), ref("ChoiceDecision"), ref("ScoreDecision"))
     counts = {"cached_tokens": whole(least=0), "cache_write_tokens": whole(least=0)}
     usage = {
         "input_tokens": whole(least=0),
@@ -284,7 +306,7 @@ def _decisions_answer() -> Schema:
     return filled(
         {
             "model": text("the model that answered"),
-            "answers": items(either(predicate, choice, score), "one for each question, in order"),
+            "answers": items(result, "one for each question, in order"),
             "usage": filled(usage),
             "x_warnings": items(
                 ref("Note"), "what the caller should know; only where there is any"

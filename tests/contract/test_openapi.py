@@ -29,13 +29,14 @@ from spinf_serve.server.wire import (
 )
 from tests.contract.conftest import LIMITS, TOKEN
 from tests.support import api_page, documents
-from tests.support.openapi_schemas import faults, references, resolved, unnamed
+from tests.support.openapi_schemas import Schemas, references, resolved
 from tests.support.served_packs import fitted, served_from, write_packs
 from tests.support.servers import Running, no_packs, question, request, running
 from tests.support.servers import inputs as several
 from tests.support.stub_engine import StubEngine
 
 KEPT = api_page.kept()
+SCHEMAS = Schemas(KEPT)
 SENT = [(one, example) for one in operations() for example in one.examples]
 
 
@@ -54,8 +55,8 @@ def by_name(name: str) -> Operation:
 def assert_told(name: str, answer: Any) -> None:
     """Fails unless an answer is as the document says and holds nothing that it does not say."""
     schema = scheme(answer.status_code, by_name(name))
-    assert faults(KEPT, schema, answer.json()) == [], answer.text
-    assert unnamed(KEPT, schema, answer.json()) == []
+    assert SCHEMAS.faults(schema, answer.json()) == [], answer.text
+    assert list(SCHEMAS.unnamed(schema, answer.json())) == []
 
 
 @pytest.fixture(scope="module")
@@ -219,7 +220,7 @@ def test_its_examples_run(server, operation, example):
     assert answer.status_code == min(operation.replies), answer.text
     assert_told(operation.name, answer)
     schema = scheme(answer.status_code, operation)
-    assert faults(KEPT, schema, example.got) == []
+    assert SCHEMAS.faults(schema, example.got) == []
     assert shape(example.got) == shape(answer.json())
 
 
@@ -254,7 +255,7 @@ def test_templates_are_told_as_they_are_read():
         "}{?}": False,
         "{n}{?}": True,
     }.items():
-        found = faults(KEPT, {"type": "string", "pattern": asking.TEMPLATE}, template)
+        found = SCHEMAS.faults({"type": "string", "pattern": asking.TEMPLATE}, template)
         assert (found == []) is fits, template
 
 
@@ -280,7 +281,7 @@ WORDS = " ".join(f"word{n}" for n in range(600))
     ids=lambda body: str(body.get("scoring"))[:40],
 )
 def test_it_tells_everything_that_is_answered(packed, body):
-    assert faults(KEPT, scheme_of_body("score"), body) == []
+    assert SCHEMAS.faults(scheme_of_body("score"), body) == []
     answer = packed.score(body)
     assert answer.status_code == 200, answer.text
     assert_told("score", answer)
@@ -425,12 +426,12 @@ def test_an_answer_with_a_field_that_is_not_told_is_seen(server):
     answer = server.score(request())
     body = answer.json()
     schema = scheme(200, by_name("score"))
-    assert unnamed(KEPT, schema, body) == []
+    assert list(SCHEMAS.unnamed(schema, body)) == []
     body["results"][0]["queries"][0]["combinations"][0]["options"][0]["rank"] = 1
     body["usage"]["cost"] = 1
-    assert unnamed(KEPT, schema, body) == [
+    assert list(SCHEMAS.unnamed(schema, body)) == [
         ".results.0.queries.0.combinations.0.options.0.rank",
         ".usage.cost",
     ]
     del body["usage"]["inputs"]
-    assert faults(KEPT, schema, body) == ['usage: "inputs" is a required property']
+    assert SCHEMAS.faults(schema, body) == ['usage: "inputs" is a required property']

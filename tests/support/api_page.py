@@ -140,15 +140,14 @@ def _lines(value: Any, depth: int) -> str:
     flat = json.dumps(value, ensure_ascii=False)
     if len(flat) + depth <= 100 or not isinstance(value, dict | list):
         return flat
-    pad = " " * (depth + 1)
+    between = ",\n" + " " * (depth + 1)
     if isinstance(value, dict):
         parts = [
             f"{json.dumps(key, ensure_ascii=False)}: {_lines(item, depth + 1)}"
             for key, item in value.items()
         ]
-        return "{\n" + ",\n".join(pad + part for part in parts) + "\n" + pad[:-1] + "}"
-    parts = [_lines(item, depth + 1) for item in value]
-    return "[\n" + ",\n".join(pad + part for part in parts) + "\n" + pad[:-1] + "]"
+        return "{" + between.join(parts) + "}"
+    return "[" + between.join(_lines(item, depth + 1) for item in value) + "]"
 
 
 def _shown(owner: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,9 +161,18 @@ def _object(name: str, schema: Mapping[str, Any]) -> str:
     text = f"\n### `{name}`\n"
     if "description" in schema:
         text += f"\n{schema['description']}\n"
+    forms = schema.get("anyOf", [schema])
+    for form in forms:
+        if len(forms) > 1 and "description" in form:
+            text += f"\n{form['description']}\n"
+        text += _table(form)
+    return text
+
+
+def _table(schema: Mapping[str, Any]) -> str:
     if "properties" not in schema:
-        return text + f"\n{_capital(_type(schema))}.\n"
-    text += "\n| Field | Takes | What it is |\n|---|---|---|\n"
+        return f"\n{_capital(_type(schema))}.\n"
+    text = "\n| Field | Takes | What it is |\n|---|---|---|\n"
     for field, kind, about in _fields(schema, ""):
         text += f"| {field} | {_cell(kind)} | {_cell(about)} |\n"
     return text
@@ -217,9 +225,6 @@ def _kind(kind: str, schema: Mapping[str, Any]) -> str:
     text = _KINDS[kind]
     if kind == "array" and schema.get("items"):
         text += f" of {_type(schema['items'])}"
-    if kind == "object" and "properties" in schema:
-        named = ", ".join(f"`{name}`" for name in schema["properties"])
-        text += f" with {named}"
     if kind == "object" and isinstance(schema.get("additionalProperties"), dict):
         text += f" of name: {_type(schema['additionalProperties'])}"
     if kind in _BOUNDS:

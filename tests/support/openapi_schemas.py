@@ -1,42 +1,56 @@
 """The document's schemas as validators, and a stricter reading of them for answers."""
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jsonschema_rs
 
 
-def validator(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
-    """Validates values against a schema of the document; references are to its components."""
-    return jsonschema_rs.Draft202012Validator({**schema, "components": document["components"]})
+class Schemas:
+    """Checks values against schemas of one document; references are to its components."""
 
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self.document = document
+        # Compiled once: a schema brings all components along.
+        self._validators: dict[str, Any] = {}
 
-def faults(document: Mapping[str, Any], schema: Mapping[str, Any], value: Any) -> list[str]:
-    """What is wrong with a value, a line each."""
-    found = validator(document, schema).iter_errors(value)
-    return [f"{'.'.join(map(str, one.instance_path))}: {one.message}" for one in found]
+    def faults(self, schema: Mapping[str, Any], value: Any) -> list[str]:
+        """What is wrong with a value, a line each."""
+        found = self._validator(schema).iter_errors(value)
+        return [f"{'.'.join(map(str, one.instance_path))}: {one.message}" for one in found]
 
+    def unnamed(self, schema: Mapping[str, Any], value: Any, path: str = "") -> Iterator[str]:
+        """Dotted paths of fields in a value that the schema does not name."""
+        forms = [one for one in self._forms(schema) if self._validator(one).is_valid(value)]
+        if isinstance(value, list):
+            items = {"anyOf": [form.get("items", {}) for form in forms]}
+            for index, item in enumerate(value):
+                yield from self.unnamed(items, item, f"{path}.{index}")
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                told = [schema for form in forms for schema in _field(form, key)]
+                if told:
+                    yield from self.unnamed({"anyOf": told}, item, f"{path}.{key}")
+                else:
+                    yield f"{path}.{key}"
 
-def unnamed(document: Mapping[str, Any], schema: Mapping[str, Any], value: Any) -> list[str]:
-    """Dotted paths of fields in a value that the schema does not name."""
-    return list(_unnamed(document, schema, value, ""))
+    def _validator(self, schema: Mapping[str, Any]) -> Any:
+        key = json.dumps(schema)
+        if key not in self._validators:
+            whole = {**schema, "components": self.document["components"]}
+            self._validators[key] = jsonschema_rs.Draft202012Validator(whole)
+        return self._validators[key]
 
-
-def _unnamed(
-    document: Mapping[str, Any], schema: Mapping[str, Any], value: Any, path: str
-) -> Iterator[str]:
-    forms = [form for form in _forms(document, schema) if not faults(document, form, value)]
-    if isinstance(value, list):
-        items = {"anyOf": [form.get("items", {}) for form in forms]}
-        for index, item in enumerate(value):
-            yield from _unnamed(document, items, item, f"{path}.{index}")
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            told = [schema for form in forms for schema in _field(form, key)]
-            if told:
-                yield from _unnamed(document, {"anyOf": told}, item, f"{path}.{key}")
-            else:
-                yield f"{path}.{key}"
+    def _forms(self, schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        """The schemas without references and choices that a value may be an instance of."""
+        if "$ref" in schema:
+            yield from self._forms(resolved(self.document, schema["$ref"]))
+        elif "anyOf" in schema or "allOf" in schema:
+            for form in [*schema.get("anyOf", []), *schema.get("allOf", [])]:
+                yield from self._forms(form)
+        else:
+            yield schema
 
 
 def _field(form: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
@@ -49,17 +63,6 @@ def _field(form: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
         return [others]
     # An object of which no field is told may hold any.
     return [] if properties else [{}]
-
-
-def _forms(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The schemas without references and choices that a value may be an instance of."""
-    if "$ref" in schema:
-        yield from _forms(document, resolved(document, schema["$ref"]))
-    elif "anyOf" in schema or "allOf" in schema:
-        for form in [*schema.get("anyOf", []), *schema.get("allOf", [])]:
-            yield from _forms(document, form)
-    else:
-        yield schema
 
 
 def resolved(document: Mapping[str, Any], reference: str) -> Any:

@@ -1,0 +1,165 @@
+"""The dashboard and the alert rules ask for metrics and labels that a server has, and no others."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from ruamel.yaml import YAML
+
+from spinf_serve.server.config import ServerConfig
+from tests.contract.conftest import LIMITS
+from tests.support.servers import question, request, running
+from tests.support.stub_engine import POOR, StubEngine
+
+DASHBOARD = "deploy/grafana/dashboards/spinf-serve.json"
+# Prometheus adds these itself.
+ITS_OWN = {"up": set(), "instance": set(), "job": set()}
+TARGET = {"instance", "job"}
+_METRIC = re.compile(r"\b(?:spinf|process|up)\w*\b(?!\s*\()")
+_SELECTOR = re.compile(r"\b([a-z_]\w*)\{([^}]*)\}")
+_LABEL = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)")
+_BY = re.compile(r"\bby \(([^)]*)\)")
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory) -> dict[str, set[str]]:
+    """Sample name -> names of its labels, of a server that has seen everything."""
+    stub = StubEngine(LIMITS)
+    stub.memory = _memory()
+    log = tmp_path_factory.mktemp("log") / "log.db"
+    with running(stub.as_engine, ServerConfig(limits=LIMITS, decision_log=str(log))) as server:
+        assert server.score(request("x", question(template=f"\n{POOR}{{?}}"))).status_code == 200
+        assert server.score({}).status_code == 400
+        text = server.http.get("/metrics").text
+    names: dict[str, set[str]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            names.setdefault(sample.name, set()).update(sample.labels)
+        # One without a sample yet, since it has labels and no packs were asked.
+        if not family.samples:
+            names[f"{family.name}_total"] = {"pack", "version"}
+    assert len(names) > 60
+    return names
+
+
+def _memory() -> Any:
+    from spinf_serve.engine.api import DeviceMemory
+
+    return DeviceMemory(used=1, reserved=2, free=3, total=4)
+
+
+def expressions(root) -> Iterator[tuple[str, str]]:
+    """(where, expression) of everything that Prometheus is asked."""
+    dashboard = json.loads((root / DASHBOARD).read_text())
+    for panel in dashboard["panels"]:
+        for target in panel.get("targets", []):
+            yield panel["title"], target["expr"]
+    for variable in dashboard["templating"]["list"]:
+        if variable["type"] == "query":
+            yield (
+                variable["name"],
+                re.sub(r"label_values\((\w+), (\w+)\)", r"\1{\2=''}", variable["definition"]),
+            )
+    for note in dashboard["annotations"]["list"]:
+        yield note["name"], note["expr"]
+    for rule in rules(root):
+        yield rule["alert"], rule["expr"]
+
+
+def rules(root) -> list[dict[str, Any]]:
+    loaded = YAML(typ="safe").load((root / "deploy/prometheus/alerts.yml").read_text())
+    return [rule for group in loaded["groups"] for rule in group["rules"]]
+
+
+def faults(expression: str, exported: dict[str, set[str]]) -> list[str]:
+    """What an expression asks for that there is not."""
+    bare = re.sub(r'"[^"]*"', '""', expression)
+    found = []
+    labels = set(TARGET)
+    # Labels have the names of metrics too, such as `key`: only what stands outside of braces counts.
+    outside = _BY.sub("", re.sub(r"\{[^}]*\}", "", bare))
+    for name in _METRIC.findall(outside):
+        if name not in exported:
+            found.append(f"no metric {name}")
+        labels |= exported.get(name, set())
+    for name, inside in _SELECTOR.findall(bare):
+        for label in _LABEL.findall(inside):
+            if label not in exported.get(name, set()) | TARGET:
+                found.append(f"{name} has no label {label}")
+    for group in _BY.findall(bare):
+        for label in map(str.strip, group.split(",")):
+            if label not in labels:
+                found.append(f"nothing has the label {label}")
+    return found
+
+
+def test_every_expression_asks_for_what_there_is(root, exported):
+    asked = list(expressions(root))
+    assert len(asked) > 60
+    wrong = {where: faults(text, exported | ITS_OWN) for where, text in asked}
+    assert {where: what for where, what in wrong.items() if what} == {}
+
+
+@pytest.mark.parametrize(
+    ("expression", "fault"),
+    [
+        ("sum(rate(spinf_request_total[5m]))", "no metric spinf_request_total"),
+        ('spinf_ready{pack="x"}', "spinf_ready has no label pack"),
+        ("sum by (route, colour) (spinf_errors_total)", "nothing has the label route"),
+    ],
+)
+def test_an_expression_that_asks_for_something_else_is_found(exported, expression, fault):
+    assert fault in faults(expression, exported)
+
+
+def test_every_metric_of_ours_but_a_few_is_looked_at(root, exported):
+    asked = " ".join(text for _, text in expressions(root))
+    unseen = {
+        name
+        for name in exported
+        if name.startswith("spinf_") and not re.search(rf"\b{name}\b", asked)
+    }
+    # The parts of histograms that a quantile does not need, what never changes, and the like.
+    rest = {name for name in unseen if not re.search("_(created|sum|count|bucket)$", name)}
+    assert rest == {
+        "spinf_forward_seconds_total",
+        "spinf_load_seconds",
+        "spinf_queue_tokens_limit",
+        "spinf_reads_total",
+        "spinf_tokens_in_flight",
+    }
+
+
+def test_panels_have_places_of_their_own_and_the_chosen_source(root):
+    panels = json.loads((root / DASHBOARD).read_text())["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    taken: dict[tuple[int, int], str] = {}
+    for panel in panels:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24, panel["title"]
+        for x in range(place["x"], place["x"] + place["w"]):
+            for y in range(place["y"], place["y"] + place["h"]):
+                assert (x, y) not in taken, (panel["title"], taken[x, y])
+                taken[x, y] = panel["title"]
+        if panel["type"] != "row":
+            assert panel["datasource"]["uid"] == "${datasource}"
+
+
+def test_every_alert_says_what_happened_and_what_to_do(root):
+    found = rules(root)
+    assert len({rule["alert"] for rule in found}) == len(found) >= 10
+    for rule in found:
+        assert rule["labels"]["severity"] in ("critical", "warning")
+        assert rule["annotations"]["summary"] and rule["annotations"]["action"]
+
+
+def test_prometheus_scrapes_the_port_that_a_server_listens_on(root):
+    config = YAML(typ="safe").load((root / "deploy/prometheus/prometheus.yml").read_text())
+    [job] = config["scrape_configs"]
+    [group] = job["static_configs"]
+    assert group["targets"] == [f"server:{ServerConfig().port}"]
+    assert 'job="' + job["job_name"] + '"' in " ".join(rule["expr"] for rule in rules(root))
+    assert all((root / "deploy/prometheus" / name).is_file() for name in config["rule_files"])

@@ -7,26 +7,20 @@ import sqlite3
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spinf_serve.flags import EVALS_PACKAGES, require, takes_settings
-from spinf_serve.log_pages import drift_lines, list_lines, standing_line, why_page
+from spinf_serve.log_checks_cli import drift, verify
+from spinf_serve.log_files import AsJson, LogFile, opened, print_told
+from spinf_serve.log_pages import list_lines, standing_line, why_page
 from spinf_serve.moments import Since, Until, when
 from spinf_serve.outputs import check_output, write_stdout
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.files import read_regular, shown
-from spinf_serve.precision_cli import SOURCES
-from spinf_serve.progress import progress
-from spinf_serve.server.config import ServerConfig
-from spinf_serve.streams import interruptible
 
 if TYPE_CHECKING:
-    from spinf_serve.server.decision_log.checking import Asked
     from spinf_serve.server.decision_log.reading import Wanted
     from spinf_serve.server.decision_log.removing import Removed
 
@@ -37,11 +31,8 @@ log = typer.Typer(
 )
 
 _MAX_CONTENT_BYTES = 64 * 1024 * 1024
-_SHOWN = 20
 _DAY_SECONDS = 86_400
 
-LogFile = Annotated[Path, typer.Argument(metavar="LOG", help="the log's file", show_default=False)]
-AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="count, and remove nothing")]
 RequestId = Annotated[
     str | None, typer.Option("--request", metavar="ID", help="of an answer, as its client saw it")
@@ -92,19 +83,19 @@ def list_entries(
     from spinf_serve.server.decision_log.reading import count, entries, standing
 
     wanted = _wanted(since, until, pack, unsafe, flagged, band, caller, sample)
-    with _opened(file) as connection:
+    with opened(file) as connection:
         total = count(connection, wanted)
         found = list(entries(connection, wanted, limit=limit))
         holds = standing(connection)
     if as_json:
-        _print({"found": total, "entries": [as_plain(one) for one in found]})
+        print_told({"found": total, "entries": [as_plain(one) for one in found]})
         return
-    _print([standing_line(holds)])
-    _print(line for one in found for line in list_lines(one))
+    print_told([standing_line(holds)])
+    print_told(line for one in found for line in list_lines(one))
     if total > len(found):
-        _print([f"and {total - len(found):,} more; --limit shows them, or narrow it down"])
+        print_told([f"and {total - len(found):,} more; --limit shows them, or narrow it down"])
     elif not total and holds.entries:
-        _print(["none of them is what was asked for"])
+        print_told(["none of them is what was asked for"])
 
 
 @log.command("why")
@@ -130,7 +121,7 @@ def why(
     from spinf_serve.server.decision_log.reading import count, entries, pack_facts
 
     wanted = _named(request, content, text, digest, entry, since, until)
-    with _opened(file) as connection:
+    with opened(file) as connection:
         total = count(connection, wanted)
         # A request may have many contents, and each has its own reason.
         every = all_of_them or request is not None
@@ -138,18 +129,18 @@ def why(
         digests = {one.digest for each in found for one in each.decided}
         packs = {one: pack_facts(connection, one) for one in digests}
     if not found:
-        _print(["the log holds no such decision"])
+        print_told(["the log holds no such decision"])
         raise typer.Exit(1)
     if as_json:
         facts = {one.digest: dict(one.facts) for one in packs.values()}
-        _print({"found": total, "entries": [as_plain(one) for one in found], "packs": facts})
+        print_told({"found": total, "entries": [as_plain(one) for one in found], "packs": facts})
         return
     for number, one in enumerate(found):
-        _print(["", "=" * 72] if number else [])
-        _print(why_page(one, packs, file))
+        print_told(["", "=" * 72] if number else [])
+        print_told(why_page(one, packs, file))
     if total > len(found):
         earlier = f"{total - 1:,} times before; --all shows each"
-        _print(["", f"the content was asked about {earlier}"])
+        print_told(["", f"the content was asked about {earlier}"])
 
 
 @log.command("show")
@@ -166,16 +157,16 @@ def show(
     from spinf_serve.server.decision_log.entries import as_plain, content_digest
     from spinf_serve.server.decision_log.reading import Wanted, entries
 
-    with _opened(file) as connection:
+    with opened(file) as connection:
         found = next(entries(connection, Wanted(ids=[number])), None)
     if found is None:
         raise Unusable(f"{shown(file)} has no entry {number}; `spinf-serve log list` shows numbers")
     if not as_request:
-        _print(as_plain(found))
+        print_told(as_plain(found))
         return
     texts = [None] if content is None else _texts(content)
     whole = next((one for one in texts if one and content_digest(one) == found.digest), texts[0])
-    _print(request_of(found, whole))
+    print_told(request_of(found, whole))
 
 
 @log.command("export")
@@ -209,14 +200,14 @@ def export(
                 del plain["text"], plain["parameters"]
             yield json.dumps(plain, ensure_ascii=False).encode(errors="backslashreplace") + b"\n"
 
-    with _opened(file) as connection:
+    with opened(file) as connection:
         if str(to) == "-":
             for line in lines(connection):
                 write_stdout(line)
             return
         check_output("FILE", to, {"the log": file})
         count = _write(to, lines(connection))
-    _print([f"{count:,} entries written to {shown(to)}"])
+    print_told([f"{count:,} entries written to {shown(to)}"])
 
 
 @log.command("delete")
@@ -237,7 +228,7 @@ def delete(
     from spinf_serve.server.decision_log.removing import remove
 
     wanted = _named(request, content, text, digest, entry)
-    with _opened(file, write=True) as connection:
+    with opened(file, write=True) as connection:
         _removed(remove(connection, wanted, dry_run=dry_run), dry_run, as_json)
 
 
@@ -252,113 +243,8 @@ def prune(
     from spinf_serve.server.decision_log.removing import remove_older
 
     before = int(time.time()) - days * _DAY_SECONDS
-    with _opened(file, write=True) as connection:
+    with opened(file, write=True) as connection:
         _removed(remove_older(connection, before, dry_run=dry_run), dry_run, as_json)
-
-
-@log.command("verify")
-@takes_settings("engine", "limits", also=("token", *SOURCES), positional=False)
-def verify(
-    file: LogFile,
-    config: ServerConfig,
-    server: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="ask this server; token is sent, model is its own"),
-    ] = None,
-    rows: Annotated[
-        int, typer.Option(min=0, metavar="NUMBER", help="entries to ask again; 0: only the file")
-    ] = 20,
-    seed: Annotated[int, typer.Option(metavar="NUMBER", help="draws other entries")] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Check the file, ask some entries again, and compare bits; any difference is exit code 1.
-
-    Entries without their text, or of another model, cannot be compared and are counted.
-    """
-    from spinf_serve.asking import asker
-    from spinf_serve.server.decision_log.checking import Asked, ask_again, askable, damage
-
-    with _opened(file) as connection:
-        damaged = list(damage(connection))
-        drawn = askable(connection, rows, seed)
-    found = Asked(0, (), 0, ())
-    if drawn:
-        with asker(config, server) as ask, interruptible(), progress("asking again"):
-            found = ask_again(drawn, ask)
-    if as_json:
-        _print({"damage": damaged, **asdict(found)})
-    else:
-        _print(_verified(damaged, found, rows))
-    if damaged or found.different:
-        raise typer.Exit(1)
-
-
-def _verified(damaged: list[str], found: "Asked", rows: int) -> Iterator[str]:
-    yield from damaged or ["the file is whole, and every kept text has its digest"]
-    for id, line in found.different[:_SHOWN]:
-        yield f"entry {id}: {line}"
-    if len(found.different) > _SHOWN:
-        yield f"and {len(found.different) - _SHOWN:,} more differences"
-    for id, line in found.refused[:_SHOWN]:
-        yield f"entry {id} got no answer: {line}"
-    if found.other:
-        yield f"{found.other:,} entries are of another model or machine and were not compared"
-    if found.asked:
-        same = "differ somewhere" if found.different else "came out the same, bit for bit"
-        yield f"{found.asked:,} entries asked again; their scores and decisions {same}"
-    elif rows:
-        yield "no entry could be asked again: that takes kept texts (--log-content) and a pack"
-
-
-@log.command("drift")
-def drift(
-    file: LogFile,
-    against: Annotated[
-        Path | None,
-        typer.Option(metavar="BASELINE.json", help="what `spinf-serve eval --json` wrote"),
-    ] = None,
-    before: Annotated[
-        str | None,
-        typer.Option(metavar="WHEN", help="or: the sample from then on against that of before"),
-    ] = None,
-    pack: Annotated[
-        str | None, typer.Option(metavar="ID", help="whose scores; the baseline's by default")
-    ] = None,
-    since: Since = None,
-    until: Until = None,
-    as_json: AsJson = False,
-) -> None:
-    """Say whether contents have become unlike, by the scores of the random sample; needs no label.
-
-    Ends with 0 when they are alike, 2 on errors, 3 when they are unlike or too few to tell, so that
-    promises say nothing of them until some are labelled, 4 when another model gave the scores.
-    """
-    require(EVALS_PACKAGES)
-    from spinf_serve.evals.baseline import read_evaluation
-    from spinf_serve.evals.data.decision_log import LogWanted, log_scores
-    from spinf_serve.evals.traffic import against_baseline, against_earlier
-
-    if (against is None) == (before is None):
-        raise Unusable("say what to compare with: --against BASELINE.json, or --before WHEN")
-    first = None if since is None else when(since, "--since")
-    last = None if until is None else when(until, "--until")
-    if against is not None:
-        baseline = read_evaluation(against)
-        name = pack or baseline.made.pack
-        now = log_scores(file, LogWanted("sample", name, first, last))
-        found = against_baseline(baseline, name, now)
-    else:
-        if pack is None:
-            raise Unusable("--before compares a pack's scores: name it with --pack")
-        cut = when(str(before), "--before")
-        now = log_scores(file, LogWanted("sample", pack, cut, last))
-        found = against_earlier(log_scores(file, LogWanted("sample", pack, first, cut)), now)
-    if as_json:
-        outcomes = [asdict(one) for one in found.outcomes]
-        _print({"word": found.word, "entries": now.entries, "outcomes": outcomes})
-    else:
-        _print(drift_lines(now.entries, now.contents, now.rates, found))
-    raise typer.Exit(found.exit_code)
 
 
 def _write(path: Path, lines: Iterable[bytes]) -> int:
@@ -380,7 +266,7 @@ def _write(path: Path, lines: Iterable[bytes]) -> int:
 
 def _removed(found: "Removed", dry_run: bool, as_json: bool) -> None:
     if as_json:
-        _print(
+        print_told(
             {
                 "dry_run": dry_run,
                 "entries": found.entries,
@@ -390,13 +276,15 @@ def _removed(found: "Removed", dry_run: bool, as_json: bool) -> None:
         )
         return
     does = "would delete" if dry_run else "deleted"
-    _print([f"{does} {found.entries:,} entries, {found.samples:,} of them of the random sample"])
+    print_told(
+        [f"{does} {found.entries:,} entries, {found.samples:,} of them of the random sample"]
+    )
     if not dry_run and not found.overwritten:
         line = (
             "somebody is reading the log, so that what was deleted may still stand in the file"
             " LOG-wal: run the same again in a while"
         )
-        _print([line])
+        print_told([line])
 
 
 def _named(
@@ -477,19 +365,5 @@ def _wanted(
     )
 
 
-@contextmanager
-def _opened(file: Path, *, write: bool = False) -> Iterator[sqlite3.Connection]:
-    from spinf_serve.server.decision_log.tables import connect, unreadable
-
-    with closing(connect(file, write=write)) as connection:
-        try:
-            yield connection
-        except sqlite3.Error as fault:
-            raise unreadable(file, fault) from None
-
-
-def _print(told: dict[str, Any] | Iterable[str]) -> None:
-    lines = [json.dumps(told, ensure_ascii=False, indent=1)] if isinstance(told, dict) else told
-    text = "".join(f"{line}\n" for line in lines)
-    # Texts and ids of callers may hold anything.
-    write_stdout(text.encode(errors="backslashreplace"))
+log.command()(verify)
+log.command()(drift)

@@ -30,6 +30,16 @@ _PROMPTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000)
 _REUSE = (1, 1.25, 1.5, 2, 3, 5, 8, 13, 20, 50)
 
 
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A metric: its name as it is asked for, its kind in Prometheus' words, its labels, its meaning."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    meaning: str
+
+
 class Metrics:
     """The metrics of a server.
 
@@ -39,6 +49,7 @@ class Metrics:
     def __init__(self) -> None:
         """Registers every counter; `watch` adds what is read when somebody looks."""
         self._registry = CollectorRegistry()
+        self._described: list[Described] = []
         ProcessCollector(registry=self._registry)
         self._requests = self._counter(
             "http_requests", "HTTP requests", "route", "method", "status"
@@ -66,8 +77,9 @@ class Metrics:
         self._warnings = self._counter("warnings", "Warnings in answers by code", "code")
         self._stages = self._histogram(
             "stage_seconds",
-            "Time of scored requests by stage: wall is all but the upload and the sending, compile "
-            "reading and tokenising, queue waiting, score sharing passes, busy the model's part",
+            "Time of scored requests by stage. compile: reading and tokenising; queue: until the "
+            "engine takes a request up; score: from its first shared pass to its last; busy: of "
+            "that, the model at work; wall: all of these; wire: upload, writing and sending",
             _SECONDS,
             "stage",
         )
@@ -87,11 +99,16 @@ class Metrics:
         """Adds the gauges of what is now, and the counters that engine and scheduler keep."""
         self._registry.register(Gauges(service, traffic, keys, log))
 
+    @property
+    def described(self) -> tuple[Described, ...]:
+        """What is counted of requests; `Gauges` tells the rest."""
+        return tuple(self._described)
+
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""
         return generate_latest(self._registry)
 
-    def handled(self, handled: Handled, _: Ended | None) -> None:
+    def handled(self, handled: Handled, ended: Ended | None) -> None:
         """Counts a request that is over."""
         method = handled.method if handled.method in _METHODS else "other"
         self._requests.labels(handled.route, method, handled.status).inc()
@@ -99,6 +116,9 @@ class Metrics:
         self._key_requests.labels(handled.caller.name).inc()
         if handled.code is not None:
             self._errors.labels(handled.code).inc()
+        if ended is not None and ended.scored is not None:
+            wire_seconds = handled.seconds - ended.scored.timing.wall / 1e3
+            self._stages.labels("wire").observe(max(0.0, wire_seconds))
 
     def ended(self, request: Ended) -> None:
         """Counts what the service did; also for requests that are rows of a file."""
@@ -124,11 +144,13 @@ class Metrics:
             self._reuse.observe(content.reuse)
 
     def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
+        self._described.append(Described(f"spinf_{name}_total", "counter", labels, meaning))
         return Counter(f"spinf_{name}", meaning, labels, registry=self._registry)
 
     def _histogram(
         self, name: str, meaning: str, buckets: Sequence[float], *labels: str
     ) -> Histogram:
+        self._described.append(Described(f"spinf_{name}", "histogram", labels, meaning))
         return Histogram(f"spinf_{name}", meaning, labels, buckets=buckets, registry=self._registry)
 
 

@@ -160,7 +160,7 @@ def test_scored_requests_are_counted_by_what_they_cost(metered):
     assert read == found["spinf_key_tokens_total", (("key", "anonymous"),)] > 0
     assert found["spinf_pass_tokens_total", ()] > 0
     assert found["spinf_pass_tokens_limit", ()] >= 128
-    for stage in ("wall", "compile", "queue", "score", "busy"):
+    for stage in ("wall", "compile", "queue", "score", "busy", "wire"):
         assert found["spinf_stage_seconds_count", (("stage", stage),)] == 2
     assert found["spinf_stage_seconds_sum", (("stage", "wall"),)] > 0
 

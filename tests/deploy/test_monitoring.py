@@ -9,8 +9,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from ruamel.yaml import YAML
 
+from spinf_serve.engine.api import DeviceMemory
 from spinf_serve.server.config import ServerConfig
 from tests.contract.conftest import LIMITS
+from tests.support.metrics_page import described
 from tests.support.servers import question, request, running
 from tests.support.stub_engine import POOR, StubEngine
 
@@ -28,7 +30,7 @@ _BY = re.compile(r"\bby \(([^)]*)\)")
 def exported(tmp_path_factory) -> dict[str, set[str]]:
     """Sample name -> names of its labels, of a server that has seen everything."""
     stub = StubEngine(LIMITS)
-    stub.memory = _memory()
+    stub.memory = DeviceMemory(used=1, reserved=2, free=3, total=4)
     log = tmp_path_factory.mktemp("log") / "log.db"
     with running(stub.as_engine, ServerConfig(limits=LIMITS, decision_log=str(log))) as server:
         assert server.score(request("x", question(template=f"\n{POOR}{{?}}"))).status_code == 200
@@ -38,17 +40,11 @@ def exported(tmp_path_factory) -> dict[str, set[str]]:
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             names.setdefault(sample.name, set()).update(sample.labels)
-        # One without a sample yet, since it has labels and no packs were asked.
-        if not family.samples:
-            names[f"{family.name}_total"] = {"pack", "version"}
+    # No pack was asked, so its counter has no sample yet.
+    [packs] = [one for one in described() if one.name not in names and one.kind == "counter"]
+    names[packs.name] = set(packs.labels)
     assert len(names) > 60
     return names
-
-
-def _memory() -> Any:
-    from spinf_serve.engine.api import DeviceMemory
-
-    return DeviceMemory(used=1, reserved=2, free=3, total=4)
 
 
 def expressions(root) -> Iterator[tuple[str, str]]:
@@ -163,3 +159,22 @@ def test_prometheus_scrapes_the_port_that_a_server_listens_on(root):
     assert group["targets"] == [f"server:{ServerConfig().port}"]
     assert 'job="' + job["job_name"] + '"' in " ".join(rule["expr"] for rule in rules(root))
     assert all((root / "deploy/prometheus" / name).is_file() for name in config["rule_files"])
+
+
+def test_the_page_of_metrics_names_what_a_server_answers_with(exported):
+    kinds = {"counter": "", "gauge": "", "histogram": "_bucket"}
+    for one in described():
+        labels = exported[one.name + kinds[one.kind]]
+        assert labels - {"le"} == set(one.labels), one.name
+    told = {one.name for one in described()}
+    ours = {re.sub("_(created|sum|count|bucket)$", "", name) for name in exported}
+    assert {name for name in ours if name.startswith("spinf_")} - told == {
+        # What the client adds to counters: when they began.
+        re.sub("_total$", "", name)
+        for name in told
+        if name.endswith("_total") and _began(name, exported)
+    }
+
+
+def _began(name: str, exported: dict[str, set[str]]) -> bool:
+    return re.sub("_total$", "_created", name) in exported

@@ -1,4 +1,4 @@
-"""Questions about a content as probabilities, on one device. Knows no HTTP, no YAML, no data set."""
+"""Questions about a content as probabilities, on one device. Knows no HTTP, no YAML, no dataset."""
 
 from spinf_serve.engine.steady import steady_products
 

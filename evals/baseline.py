@@ -90,8 +90,19 @@ def read_evaluation(path: Path) -> Evaluation:
             tuple(_read_target(one) for one in told["targets"]),
             tuple(told["notes"]),
         )
-    except (KeyError, TypeError, ValueError) as fault:
-        raise Unusable(f"{shown(path)} is damaged ({fault}); {_REMEDY}") from None
+    except _Damaged as damaged:
+        raise Unusable(f"{shown(path)} is damaged: {damaged}; {_REMEDY}") from None
+    except KeyError as absent:
+        raise Unusable(f"{shown(path)} is damaged: it lacks {absent}; {_REMEDY}") from None
+    except (AttributeError, TypeError, ValueError):
+        # Whatever Python says of it, it says about our code.
+        raise Unusable(
+            f"{shown(path)} is damaged: a part of it is not what an evaluation has there; {_REMEDY}"
+        ) from None
+
+
+class _Damaged(Exception):
+    """A part that is not what it has to be, in words."""
 
 
 _REMEDY = "write one with `spinf-serve eval … --json FILE`"
@@ -131,7 +142,7 @@ def _read_target(told: Mapping[str, Any]) -> TargetReport:
     scores, flagged = scored["score"], scored["flagged"]
     for name in ("label", "flagged"):
         if not all(one is None or isinstance(one, bool) for one in scored[name]):
-            raise ValueError(f"{told['target']}: {name} is not true, false or null everywhere")
+            raise _Damaged(f"{told['target']}: {name} is not true, false or null everywhere")
     judged = Judged(
         told["target"],
         tuple(scored["row"]),
@@ -157,6 +168,6 @@ def _read_target(told: Mapping[str, Any]) -> TargetReport:
 def _read_choices(told: Mapping[str, Any]) -> Choices:
     options = tuple(told["options"])
     if not {*told["chosen"], *told["true"]} <= {*options, None} or None in told["chosen"]:
-        raise ValueError("a chosen or labelled option is none of the question's")
+        raise _Damaged("a chosen or labelled option is none of the question's")
     p = np.array(told["p"], dtype=np.float64)
     return Choices(options, tuple(told["chosen"]), tuple(told["true"]), p)

@@ -2,7 +2,7 @@
 
 All rise or stay level, so none changes the order of rows. Platt's and the beta map keep ties and
 distinct values apart and serve below a cut too; the isotonic one has plateaus, where a cut would
-fall into a tie, and is for display only. Knows no data set; a map is only as good as the rows that
+fall into a tie, and is for display only. Knows no dataset; a map is only as good as the rows that
 it was made from, and is judged on others (`held_out`).
 """
 

@@ -16,7 +16,13 @@ from spinf_serve.evals.cuts import Target, between, least_counted
 from spinf_serve.evals.eligible import eligible
 from spinf_serve.evals.exact import Array, Promise, bounds, trials, walk
 from spinf_serve.evals.points import at, count, labels_needed, point
-from spinf_serve.evals.sentences import chance_level, fault, remarks, words
+from spinf_serve.evals.sentences import (
+    chance_level,
+    fault,
+    remarks,
+    rows_of_a_class,
+    words,
+)
 
 Labels = Sequence[bool | None] | NDArray[np.bool_]
 
@@ -110,6 +116,7 @@ def certify(
     why: Why = "failed" if tested.any() else "too_few_rows"
     told = words(kind, target, delta, best_point, why, more, stated)
     if labels is not None:
+        notes += rows_of_a_class(kind, target, delta, stated, y)
         notes += chance_level(s, y)
     share = base_rate or own
     return NotReachable(target, delta, why, told, best_point, len(s), share, more, tuple(notes))

@@ -1,6 +1,6 @@
 """Checked columns: one number, truth, weight or group a row, on their way into a statistic.
 
-Knows no data set and no statistic. What does not belong in a column is refused with its positions;
+Knows no dataset and no statistic. What does not belong in a column is refused with its positions;
 nothing is dropped, clamped or filled in.
 """
 

@@ -1,6 +1,6 @@
 """Exact one-sided bounds from counts, and the walk over cuts in a fixed order.
 
-Works on arrays of counts, so that one call serves a thousand simulated data sets as well as one real
+Works on arrays of counts, so that one call serves a thousand simulated datasets as well as one real
 one. Knows no rows, targets or words: `spinf_serve.evals.certify` does.
 
 Why the walk holds (fixed-sequence testing; A. N. Angelopoulos, S. Bates, E. J. Candes and others,

@@ -357,6 +357,37 @@ def rows_alike(target: str, drift: ScoreDrift, level: float = LEVEL) -> Outcome:
     return Outcome(rule, target, "pass", told)
 
 
+def same_pack(before: str, now: str) -> list[Outcome]:
+    """Nothing to say when a baseline is of the same pack, by id; else that it may be the wrong one."""
+    if before == now:
+        return []
+    saw = (
+        f"the baseline is of {before}, and this is {now}: say `spinf-serve compare` to compare two"
+        " packs, or name the pack's own baseline"
+    )
+    return [Outcome("the baseline is of the same pack", "", "cannot judge", saw)]
+
+
+def still_there(before: Evaluation, now: Evaluation) -> list[Outcome]:
+    """Hold a pack to every target that its baseline has.
+
+    One that flagged and decided is missed by whoever relied on it; of another one, such as a question
+    whose labels are gone, nothing can be told.
+    """
+    outcomes = []
+    for one in before.targets:
+        target = one.judged.target
+        if now.target(target) is not None:
+            continue
+        relied_on = one.decides and one.judged.flagged is not None
+        word: Word = (
+            "regression" if relied_on and not target.startswith(QUESTION) else "cannot judge"
+        )
+        saw = "the baseline has it, and here it is no target any more"
+        outcomes.append(Outcome("still a target", target, word, saw))
+    return outcomes
+
+
 def same_numbers(what: str, made_under: str, now: str) -> Outcome:
     """Whether two digests of a model are one.
 

@@ -1,6 +1,6 @@
 """Intervals: Wilson to look at, exact ones to promise with, cluster-robust and bootstrap ones.
 
-Knows shares, means and any statistic of columns; no data set, no cut. None stands for what the rows
+Knows shares, means and any statistic of columns; no dataset, no cut. None stands for what the rows
 do not tell. Levels are confidence levels, 0.95 for 95 %.
 """
 

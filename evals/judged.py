@@ -215,7 +215,7 @@ class Made:
         pack, version, pack_digest: the pack and its file.
         model, model_digest, bits: the model; digests are 64 hex digits.
         rounded: whether scores come from a server that rounds them.
-        data, data_digest: the data set and the digest of its rows and labels.
+        data, data_digest: the dataset and the digest of its rows and labels.
         split: None for all rows.
         date: of the evaluation, ISO.
     """
@@ -235,10 +235,10 @@ class Made:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
-    """A pack on a data set, measured.
+    """A pack on a dataset, measured.
 
     Attributes:
-        rows: of the data set or split, the refused ones among them.
+        rows: of the dataset or split, the refused ones among them.
         notes: what to know of it, a line each.
     """
 

@@ -94,11 +94,11 @@ def evaluate(
     *,
     slices: Sequence[str] | None = None,
 ) -> Evaluation:
-    """Measure a pack on a data set.
+    """Measure a pack on a dataset.
 
     Args:
         constants: what was fitted on the model that answered.
-        rows: of the data set or split.
+        rows: of the dataset or split.
         matrix: the same rows' kept scores.
         slices: the columns to break figures down by; None for all.
 

@@ -8,9 +8,9 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +22,9 @@ from spinf_serve.packs.files import is_regular, is_there, shown
 
 WAIT_SECONDS: Final = 60.0
 """How long an operation waits for another process."""
+
+TELL_SECONDS: Final = 2.0
+"""How long it waits before it says for whom."""
 
 MEMORY: Final = "400MB"
 """What DuckDB may hold in memory; beyond it goes into a folder beside the file."""
@@ -137,10 +140,12 @@ class Project:
     Attributes:
         path: of the DuckDB file.
         wait_seconds: how long an operation waits for others before it gives up.
+        say: told in a line whom an operation waits for, once it has waited `TELL_SECONDS`.
     """
 
     path: Path
     wait_seconds: float = WAIT_SECONDS
+    say: Callable[[str], None] = field(default=lambda _: None, compare=False, repr=False)
 
     @contextmanager
     def open(self, *, write: bool) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -233,15 +238,32 @@ class Project:
     @contextmanager
     def _turn(self, until: float) -> Iterator[None]:
         """Writers one after another, in threads of one process too, which DuckDB lets in together."""
-        name = shown(self.path)
+        name, path = shown(self.path), self.path.resolve()
         with ExitStack() as stack:
             try:
-                stack.enter_context(locked(self.path.resolve(), max(0.0, until - time.monotonic())))
+                left = max(0.0, until - time.monotonic())
+                try:
+                    stack.enter_context(locked(path, min(left, TELL_SECONDS)))
+                except TimeoutError:
+                    self._tell(self._writer())
+                    stack.enter_context(locked(path, max(0.0, until - time.monotonic())))
             except TimeoutError:
-                raise _busy(self, "another process or thread is writing") from None
+                raise _busy(self, self._writer()) from None
             except OSError as error:
                 raise Unusable(f"project {name} cannot be written: {error.strerror}") from None
             yield
+
+    def _writer(self) -> str:
+        """Who is writing, as far as DuckDB tells it."""
+        try:
+            duckdb.connect(str(self.path), read_only=True).close()
+        except duckdb.Error as error:
+            if "Could not set lock" in str(error):
+                return _holder(str(error))
+        return "another process or thread is writing"
+
+    def _tell(self, who: str) -> None:
+        self.say(f"waiting for project {shown(self.path)}: {who}")
 
     def _connect(self, until: float, write: bool) -> duckdb.DuckDBPyConnection:
         # Spilled rows of two readers must not meet in one folder.
@@ -251,6 +273,7 @@ class Project:
             "temp_directory": spill,
             "threads": 2,
         }
+        tell_at: float | None = time.monotonic() + TELL_SECONDS
         while True:
             try:
                 connection = duckdb.connect(str(self.path), read_only=not write, config=settings)
@@ -266,8 +289,12 @@ class Project:
                 who = _holder(str(error))
             except duckdb.Error as error:
                 raise Unusable(_unreadable(self.path, error)) from None
-            if time.monotonic() > until:
+            now = time.monotonic()
+            if now > until:
                 raise _busy(self, who)
+            if tell_at is not None and now > tell_at:
+                self._tell(who)
+                tell_at = None
             time.sleep(_RETRY_SECONDS)
         # It would be drawn on stdout, where commands print what others read.
         connection.execute("SET enable_progress_bar = false")

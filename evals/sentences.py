@@ -1,6 +1,7 @@
 """The sentences of certificates: what stands in the way, what to know, what is still missing."""
 
 from collections.abc import Sequence
+from math import ceil, log, log1p
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,12 +147,41 @@ def words(
         f" (95 % interval {_percent(point.interval.low, 1)} to {_percent(point.interval.high, 1)},"
         f" {'upper' if most else 'lower'} bound {_percent(point.bound, 1)})"
     )
-    if why == "too_few_rows":
+    if why == "too_few_rows" and stated is None:
         least = minimum_rows(target.value, delta)
         text += f"; too few rows are counted there, since even without an error it takes {least:,}"
     if more is None:
         return text + ". At these rates no number of labels would carry it"
-    return text + f". About {more:,} more labelled rows like these would"
+    return text + f". About {more:,} more labelled rows like these would carry it"
+
+
+def rows_of_a_class(
+    kind: Promise, target: Target, delta: float, stated: float | None, holds: NDArray[np.bool_]
+) -> list[str]:
+    """What a stated base rate takes at the least, where the rows have not so many.
+
+    Labels drawn class by class, such as half and half, need many: with a share `r` of positives a
+    precision `t` allows false alarms on `r (1 - t) / (t (1 - r))` of the negatives at most, and m
+    negatives without one leave `1 - delta^(1/m)` possible. npv likewise, of positives.
+    """
+    if stated is None or kind not in ("precision", "npv"):
+        return []
+    odds = stated / (1 - stated) if kind == "precision" else (1 - stated) / stated
+    most = odds * (1 - target.value) / target.value
+    if most >= 1:
+        return []
+    least = ceil(log(delta) / log1p(-most))
+    rows = int((~holds).sum() if kind == "precision" else holds.sum())
+    if rows >= least:
+        return []
+    which = "do not hold" if kind == "precision" else "hold"
+    return [
+        (
+            f"with {_percent(stated, 2)} positives in the traffic it takes at least {least:,} rows that"
+            f" {which}, even without one error; there are {rows:,}: label more of these, or a random"
+            " sample"
+        )
+    ]
 
 
 def _percent(share: float, digits: int) -> str:

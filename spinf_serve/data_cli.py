@@ -15,7 +15,7 @@ from spinf_serve.moments import Since, Until
 from spinf_serve.outputs import check_output, write_stdout
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.progress import progress
-from spinf_serve.streams import interruptible
+from spinf_serve.streams import complain, interruptible
 
 if TYPE_CHECKING:
     from spinf_serve.evals.data.columns import Origin
@@ -194,7 +194,7 @@ def import_data(
     )
     with interruptible(), progress("importing rows") as report:
         found = import_rows(
-            Project(project),
+            Project(project, say=complain),
             dataset,
             source,
             columns,
@@ -218,7 +218,7 @@ def list_data(project: ProjectFile, as_json: AsJson = False) -> None:
     from spinf_serve.evals.data.overview import datasets
     from spinf_serve.evals.project import Project
 
-    found = datasets(Project(project))
+    found = datasets(Project(project, say=complain))
     if as_json:
         _print({"datasets": [asdict(one) for one in found]})
         return
@@ -238,7 +238,7 @@ def report_data(project: ProjectFile, dataset: Name, as_json: AsJson = False) ->
     from spinf_serve.evals.data.overview import standing
     from spinf_serve.evals.project import Project
 
-    found = standing(Project(project), dataset)
+    found = standing(Project(project, say=complain), dataset)
     _print(asdict(found) if as_json else standing_page(dataset, found))
 
 
@@ -268,7 +268,7 @@ def split_data(
             parts[name] = float(share)
         except ValueError:
             raise Unusable(f"{name}={share}: write a share such as {name}=0.5") from None
-    _print(parts_page(split_rows(Project(project), dataset, parts, seed=seed, by=by)))
+    _print(parts_page(split_rows(Project(project, say=complain), dataset, parts, seed=seed, by=by)))
 
 
 @data.command("label")
@@ -330,7 +330,7 @@ def label_data(
             )
             for target, value in _pairs("TARGET=VALUE", said).items()
         ]
-    put_labels(Project(project), dataset, labels)
+    put_labels(Project(project, say=complain), dataset, labels)
     _print([f"{len(labels):,} labels stored"])
 
 
@@ -352,7 +352,7 @@ def export_data(
     from spinf_serve.evals.project import Project
 
     check_output("FILE", file, {"the project": project})
-    count = export_rows(Project(project), dataset, file, text=not without_text)
+    count = export_rows(Project(project, say=complain), dataset, file, text=not without_text)
     _print([f"{count:,} rows written to {file}"])
 
 
@@ -369,7 +369,7 @@ def delete_data(
     from spinf_serve.evals.data.rows import delete_rows
     from spinf_serve.evals.project import Project
 
-    _print([f"{delete_rows(Project(project), dataset, rows):,} rows deleted"])
+    _print([f"{delete_rows(Project(project, say=complain), dataset, rows):,} rows deleted"])
 
 
 def _needs() -> None:

@@ -100,13 +100,14 @@ def eval_pack(
     with _errors_end_with_2():
         require(EVALS_PACKAGES)
         from spinf_serve.evals.gate import parse_rule
-        from spinf_serve.evaluating import data_of, judge, measure, side_of
+        from spinf_serve.evaluating import data_of, judge, measure, refuse_draft, side_of
         from spinf_serve.pack_files import given_pack
 
         rules = [parse_rule(text) for text in rule or []]
         if new_rows and against is None:
             raise Unusable("--new-rows is about a baseline: name it with --against")
         given = given_pack(pack, config, _warn)
+        refuse_draft(given.pack)
         rows = data_of(data, split, slices)
         inputs = {"the pack": given.file, "the project": rows.project.path}
         if against is not None:

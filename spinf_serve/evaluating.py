@@ -23,6 +23,8 @@ from spinf_serve.evals.gate import (
     promise_kept,
     rows_alike,
     same_numbers,
+    same_pack,
+    still_there,
     verdict,
 )
 from spinf_serve.evals.judged import Evaluation, Judged, Made
@@ -40,14 +42,14 @@ from spinf_serve.packs.files import is_there
 from spinf_serve.packs.pack import Constants, Pack
 from spinf_serve.progress import progress
 from spinf_serve.server.config import ServerConfig
-from spinf_serve.streams import interruptible
+from spinf_serve.streams import complain, interruptible
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """A data set, or one split of it."""
+    """A dataset, or one split of it."""
 
     project: Project
     name: str
@@ -73,7 +75,7 @@ class Who:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A pack measured on a data set.
+    """A pack measured on a dataset.
 
     Attributes:
         constants, rows: None for an evaluation that was read from a file.
@@ -95,19 +97,19 @@ class Judgement:
 
 
 def data_of(given: str, split: str | None, slices: Sequence[str] | None = None) -> Data:
-    """The data set that `PROJECT[:DATASET]` names; a project's only one need not be named.
+    """The dataset that `PROJECT[:DATASET]` names; a project's only one need not be named.
 
     Args:
         split: one that it was divided into; None for all rows.
         slices: columns that its rows keep for reports.
 
     Raises `Unusable`: there is no such project, split or column, or it is to be said which of its
-    data sets.
+    datasets.
     """
     file, _, name = given.rpartition(":")
     if is_there(Path(given)) or not file:
         file, name = given, ""
-    project = Project(Path(file))
+    project = Project(Path(file), say=complain)
     with project.open(write=False) as connection:
         names = column(connection, "SELECT name FROM dataset ORDER BY name", [])
         if not name and len(names) == 1:
@@ -115,10 +117,10 @@ def data_of(given: str, split: str | None, slices: Sequence[str] | None = None) 
         splits = column(connection, _SPLITS, [name])
         columns = column(connection, _SLICES, [name])
     if not name:
-        has = f"has {', '.join(names)}: say which, as {file}:NAME" if names else "has no data set"
+        has = f"has {', '.join(names)}: say which, as {file}:NAME" if names else "has no dataset"
         raise Unusable(f"{file} {has}")
     if name not in names:
-        raise Unusable(f"{file} has no data set {name!r}; it has {', '.join(names) or 'none'}")
+        raise Unusable(f"{file} has no dataset {name!r}; it has {', '.join(names) or 'none'}")
     data = Data(project, name, split)
     if split is not None and split not in splits:
         raise Unusable(f"{data} has no split {split!r}; it has {', '.join(splits) or 'none'}")
@@ -163,6 +165,12 @@ def _names(served: str) -> tuple[str, ...]:
     return (served,) if known_model is None else constants_names(known_model)
 
 
+def refuse_draft(pack: Pack) -> None:
+    """Raise `Unusable` for a pack without any numbers, before a model is loaded for it."""
+    if not pack.fitted:
+        raise Unusable(f"{pack.id} is a draft, so it decides nothing on any model: fit it first")
+
+
 def measure(
     given: Given, data: Data, who: Who, say: Say, slices: Sequence[str] | None = None
 ) -> Side:
@@ -171,12 +179,13 @@ def measure(
     Raises `Unusable`: the pack has no numbers for the model, or rows have no kept score at all.
     """
     pack = given.pack
+    refuse_draft(pack)
     constants = pack.constants(who.names)
     if constants is None:
-        fitted = f"it has some for {', '.join(pack.fitted)}" if pack.fitted else "it is a draft"
+        fitted = ", ".join(pack.fitted)
         raise Unusable(
-            f"{pack.id} has no numbers for {who.names[0]}, so it decides nothing there; {fitted}:"
-            " fit it first"
+            f"{pack.id} has no numbers for {who.names[0]}, so it decides nothing there; it has some for"
+            f" {fitted}: fit it first"
         )
     if who.scorer is not None:
         with interruptible():
@@ -230,6 +239,7 @@ def side_of(
     given = given_pack(name, config, warn)
     if data is None:
         raise Unusable(f"{name} is a pack: name the rows to measure it on with --data")
+    refuse_draft(given.pack)
     return measure(given, data, who(), say, slices)
 
 
@@ -263,6 +273,10 @@ def judge(
         if not _stale(judged_by):
             compared, comparisons, more = _compared(before, evaluation, new_rows)
             outcomes += compared
+            # A pack that was named is meant to be another one.
+            if baseline.pack is None:
+                outcomes += same_pack(before.made.pack, evaluation.made.pack)
+                outcomes += still_there(before, evaluation)
             notes += more
     return Judgement(replace(evaluation, notes=tuple(notes)), verdict(outcomes), comparisons)
 

@@ -44,7 +44,7 @@ def list_scores(project: ProjectFile, as_json: AsJson = False) -> None:
     from spinf_serve.evals.project import Project
     from spinf_serve.evals.store import kept
 
-    found = kept(Project(project))
+    found = kept(Project(project, say=complain))
     _print({"models": [asdict(one) for one in found]} if as_json else _listed(found))
 
 
@@ -77,7 +77,9 @@ def verify_scores(
     given = given_pack(pack, config, _warn)
     asked = _scorer(config, server)
     with interruptible(), progress("asking again"):
-        found = verify(Project(project), dataset, given.pack, asked, rows=rows, seed=seed)
+        found = verify(
+            Project(project, say=complain), dataset, given.pack, asked, rows=rows, seed=seed
+        )
     _print(asdict(found) if as_json else _verified(found))
     if found.different:
         raise typer.Exit(1)
@@ -121,7 +123,13 @@ def prune_scores(
     if keep_pack:
         packs = [given_pack(name, config, _warn).pack for name in keep_pack]
         held = {digest for one in packs for digest in prompts(one.questions)}
-    gone = prune(Project(project), bits=model, keep_prompts=held, refused=refused, dry_run=dry_run)
+    gone = prune(
+        Project(project, say=complain),
+        bits=model,
+        keep_prompts=held,
+        refused=refused,
+        dry_run=dry_run,
+    )
     does = "would remove" if dry_run else "removed"
     line = f"{does} {gone.scores:,} scores, {gone.floors:,} floors, {gone.refusals:,} refusals"
     _print({"dry_run": dry_run, **asdict(gone)} if as_json else [line])

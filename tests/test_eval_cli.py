@@ -15,6 +15,7 @@ from spinf_serve.evals.project import Project, create
 from spinf_serve.evals.runner import run
 from spinf_serve.pack_files import Given
 from spinf_serve.packs.loader import read_pack
+from tests.support.fitting_world import YAML
 from tests.support.kept_scores import Counting, put
 from tests.support.packs import golden
 from tests.support.stub_engine import SERVED
@@ -338,3 +339,49 @@ def test_how_far_a_comparison_is_comes_without_a_warning(ready, monkeypatch):
     assert result.exit_code == 0, result.output
     assert "60 rows: 0 answers asked" in result.stderr
     assert "warning" not in result.stderr
+
+
+def test_a_baseline_of_another_pack_cannot_judge_and_says_so(ready, tmp_path):
+    file, project, identity = ready
+    baseline = tmp_path / "baseline.json"
+    words = ["eval", file, "--data", project.path]
+    assert called(*words, "--json", baseline, identity=identity).exit_code == 0
+    told = json.loads(baseline.read_text())
+    told["made"]["pack"] = "demo/other"
+    baseline.write_text(json.dumps(told))
+    result = called(*words, "--against", baseline, identity=identity)
+    assert result.exit_code == 3
+    assert "the baseline is of demo/other, and this is demo/support" in result.output
+    # Who names a pack means another one.
+    assert called(*words, "--against", file, identity=identity).exit_code == 0
+
+
+def test_a_target_that_is_gone_is_not_passed_over(ready, tmp_path):
+    file, project, identity = ready
+    baseline = tmp_path / "baseline.json"
+    words = ["eval", file, "--data", project.path]
+    assert called(*words, "--json", baseline, identity=identity).exit_code == 0
+    told = json.loads(baseline.read_text())
+    gone = json.loads(json.dumps(told["targets"][0])) | {"target": "threats"}
+    told["targets"].append(gone)
+    baseline.write_text(json.dumps(told))
+    result = called(*words, "--against", baseline, identity=identity)
+    assert result.exit_code == 1
+    assert "threats" in result.output and "here it is no target any more" in result.output
+    gone["decides"] = False
+    baseline.write_text(json.dumps(told))
+    assert called(*words, "--against", baseline, identity=identity).exit_code == 3
+
+
+def test_a_draft_is_refused_before_a_model_is_loaded(ready, tmp_path, monkeypatch):
+    _, project, _ = ready
+
+    def opened(*_):
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr("spinf_serve.engine.api.open_engine", opened)
+    draft = tmp_path / "draft.yaml"
+    draft.write_text(YAML)
+    result = called("eval", draft, "--data", project.path)
+    assert result.exit_code != 0
+    assert "demo/mail is a draft" in str(result.exception or result.output)

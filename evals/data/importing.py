@@ -104,6 +104,12 @@ def import_rows(
             f"{written.apart:,} groups of rows that belong together lie in more than one split;"
             " split the dataset anew"
         )
+    if doubles.parted:
+        warned.append(
+            f"{doubles.parted:,} groups of rows with equal or nearly equal texts lie in several groups"
+            " of the group column, so that a split may part them and they count as independent: give"
+            " such rows one group"
+        )
     if tally.refused_count and not keep and not dry_run:
         warned.append("--strict: rows were refused, and nothing was written")
     return ImportReport(

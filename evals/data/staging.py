@@ -3,9 +3,12 @@
 Beside the project, so that it lies on a disk that has room for the data; gone afterwards.
 """
 
+import os
 import secrets
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,8 @@ from spinf_serve.evals.data.report import Tally
 from spinf_serve.evals.project import MEMORY, Project
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.files import shown
+
+_SUFFIX = ".staging"
 
 _TABLES = """
     CREATE TABLE known (number BIGINT, row_id VARCHAR, grp VARCHAR);
@@ -139,8 +144,13 @@ class Staging:
 
 @contextmanager
 def staging(project: Project) -> Iterator[Staging]:
-    """A staging file that is gone afterwards. Raises `Unusable` when the disk cannot take it."""
-    path = project.path.resolve().with_name(f".{secrets.token_hex(8)}.part")
+    """A staging file that is gone afterwards. Raises `Unusable` when the disk cannot take it.
+
+    Those of imports that were killed are taken away first.
+    """
+    whole = project.path.resolve()
+    _sweep(whole)
+    path = whole.with_name(f".{whole.name}.{os.getpid()}-{secrets.token_hex(4)}{_SUFFIX}")
     try:
         made = Staging(path)
         try:
@@ -151,8 +161,30 @@ def staging(project: Project) -> Iterator[Staging]:
         words = str(error).splitlines()[0]
         raise Unusable(f"the rows cannot be kept beside {shown(project.path)}: {words}") from None
     finally:
-        path.unlink(missing_ok=True)
-        path.with_name(f"{path.name}.wal").unlink(missing_ok=True)
+        _remove(path)
+
+
+def _sweep(project: Path) -> None:
+    """Removes staging files of the project that no process holds any more."""
+    for path in project.parent.glob(f".{escape(project.name)}.*{_SUFFIX}"):
+        if path.name.startswith(f".{project.name}.{os.getpid()}-"):
+            # DuckDB keeps processes apart, and threads not.
+            continue
+        try:
+            duckdb.connect(str(path)).close()
+        except duckdb.IOException as error:
+            if "Could not set lock" in str(error):
+                continue
+        except duckdb.Error:
+            # It was killed before there was a database in it.
+            pass
+        _remove(path)
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.with_name(f"{path.name}.wal").unlink(missing_ok=True)
+    shutil.rmtree(f"{path}.tmp", ignore_errors=True)
 
 
 def _objects(values: Sequence[Any]) -> Any:

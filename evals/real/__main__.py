@@ -1,4 +1,4 @@
-"""`python -m spinf_serve.evals.real`: a documented run on one of three public data sets.
+"""`python -m spinf_serve.evals.real`: a documented run on one of three public datasets.
 
 Asks a server, which is started beside it with `spinf-serve serve embedded --debug`; answers are kept
 in a file and asked once.

@@ -30,9 +30,9 @@ PLANS: Mapping[str, Plan] = {
 
 
 def drawn(name: str, texts: Sequence[Text]) -> dict[str, list[Text]]:
-    """Part -> its rows. Rows for `held` come from the data set's own test part where it has one.
+    """Part -> its rows. Rows for `held` come from the dataset's own test part where it has one.
 
-    Raises ValueError when there are fewer texts than the plan of the data set wants.
+    Raises ValueError when there are fewer texts than the plan of the dataset wants.
     """
     plan = PLANS[name]
     random = Random(SEED)

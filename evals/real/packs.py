@@ -45,7 +45,7 @@ _R8_CLASSES: Mapping[str, str] = {
 }
 # A category's name is an identifier.
 R8_CATEGORIES: Mapping[str, str] = {name: name.replace("-", "_") for name in _R8_CLASSES}
-"""Class of the data set -> category of the pack."""
+"""Class of the dataset -> category of the pack."""
 
 
 def _r8() -> str:
@@ -98,4 +98,4 @@ decision: {mode: per_category}
 """
 
 PACKS: Mapping[str, str] = {"spam": _SPAM, "r8": _r8(), "reviews": _REVIEWS}
-"""Data set -> its pack in the author's form."""
+"""Dataset -> its pack in the author's form."""

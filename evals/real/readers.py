@@ -45,10 +45,10 @@ class Text:
     """One labelled text.
 
     Attributes:
-        id: unique in its data set, and the same at every reading.
+        id: unique in its dataset, and the same at every reading.
         text: as it is asked about, cut to `MOST_CHARS`.
         label: its class.
-        part: `train` or `test` where the data set says so; None where it has no split.
+        part: `train` or `test` where the dataset says so; None where it has no split.
     """
 
     id: str
@@ -58,7 +58,7 @@ class Text:
 
 
 def read(name: str, folder: Path | None) -> list[Text]:
-    """The texts of a data set in a fixed order, each text once.
+    """The texts of a dataset in a fixed order, each text once.
 
     Args:
         name: `spam`, `r8` or `reviews`.

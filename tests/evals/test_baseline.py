@@ -1,4 +1,5 @@
 import json
+import re
 
 import numpy as np
 import pytest
@@ -58,8 +59,26 @@ def test_a_label_that_is_none_is_refused(tmp_path, value):
     told["targets"][0]["scored"]["label"][2] = value
     file = tmp_path / "baseline.json"
     file.write_text(json.dumps(told))
-    with pytest.raises(Unusable, match="damaged"):
+    with pytest.raises(Unusable, match="damaged: angry: label is not true, false or null"):
         read_evaluation(file)
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ({"made": 3}, "damaged: a part of it is not what an evaluation has there"),
+        ({"refused": [{"who": 1}]}, "damaged: a part of it is not"),
+        ({"targets": ["angry"]}, "damaged: a part of it is not"),
+        ({"rows": "many"}, "damaged: a part of it is not"),
+    ],
+)
+def test_damage_is_told_without_a_word_about_our_code(tmp_path, part, message):
+    told = json.loads(evaluation_text(evaluation(drawn(5, 4)))) | part
+    file = tmp_path / "baseline.json"
+    file.write_text(json.dumps(told))
+    with pytest.raises(Unusable, match=message) as raised:
+        read_evaluation(file)
+    assert not re.search("Python|object|argument|__init__|literal|indices", str(raised.value))
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path):

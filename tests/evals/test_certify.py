@@ -337,3 +337,15 @@ def test_what_only_the_caller_can_get_wrong_is_a_value_error():
         certify([0.1], [True], PRECISION, [])
     with pytest.raises(ValueError, match="base rate of 1"):
         certify([0.1], [True], PRECISION, CUTS, base_rate=1.0)
+
+
+def test_labels_half_and_half_are_told_how_many_a_base_rate_takes():
+    generator = np.random.default_rng(2)
+    labels = np.arange(1000) < 500
+    scores = expit(generator.normal(np.where(labels, 4.0, -4.0), 1.0))
+    found = certify(scores, labels, PRECISION, CUTS, base_rate=0.05)
+    assert isinstance(found, NotReachable)
+    # 0.05 * 0.1 / (0.9 * 0.95) of the negatives may be flagged; 0.05 is (1 - that)^511.
+    (note,) = [one for one in found.notes if "at least" in one]
+    assert "at least 511 rows that do not hold" in note and "there are 500" in note
+    assert "even without an error it takes" not in found.words

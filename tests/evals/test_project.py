@@ -207,3 +207,22 @@ def test_loading_evals_data_needs_no_torch(root):
     code = "import sys, spinf_serve.evals.data.importing; print('torch' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, check=True)
     assert ran.stdout == b"False\n"
+
+
+@pytest.mark.parametrize(("theirs", "mine"), [("write", False), ("write", True)])
+def test_who_waits_is_told_meanwhile(project, root, monkeypatch, theirs, mine):
+    monkeypatch.setattr("spinf_serve.evals.project.TELL_SECONDS", 0.2)
+    holder = start_process(root, [sys.executable, "-c", HOLDER, str(project.path), theirs])
+    lines: list[str] = []
+    try:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        with (
+            pytest.raises(Unusable, match="in use"),
+            Project(project.path, wait_seconds=1.0, say=lines.append).open(write=mine),
+        ):
+            pass
+    finally:
+        holder.kill()
+        holder.communicate()
+    assert len(lines) == 1
+    assert f"process {holder.pid} " in lines[0] and "waiting for project" in lines[0]

@@ -62,7 +62,7 @@ def test_its_steps_run_on_the_embedded_model(tmp_path):
     made = run(first.replace("evals.json", "baseline.json"), tmp_path)
     assert made.returncode == 0, made.stdout
     again = run(scripts["Import the labels"], tmp_path)
-    assert again.returncode == 0, "a restored project has the data set already"
+    assert again.returncode == 0, "a restored project has the dataset already"
     judged = run(scripts["Judge the pack"], tmp_path)
     assert judged.returncode == 0, judged.stdout
     assert " 0 answers asked" in judged.stdout

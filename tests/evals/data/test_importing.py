@@ -4,6 +4,7 @@ import json
 import sys
 from datetime import UTC, datetime
 
+import duckdb
 import pytest
 
 from spinf_serve.evals.data.columns import Columns, Origin
@@ -141,6 +142,9 @@ def test_a_group_column_wins_and_what_it_parts_is_counted(project, take):
     report = take(text, id="id", group="g")
     assert [row.group for row in stored(project).values()] == ["a", "b", "a", "b"]
     assert (report.doubles.exact, report.doubles.parted) == (2, 1)
+    assert any("lie in several groups of the group column" in one for one in report.warnings)
+    report = take(f"id,text,g\n1,{TEXTS[0]},a\n2,{TEXTS[0]},a\n", dataset="e", id="id", group="g")
+    assert not any("several groups" in one for one in report.warnings)
 
 
 def lists(project, take, cells, **options):
@@ -325,3 +329,35 @@ def test_two_processes_import_into_one_project(project, tmp_path, root):
     assert refused.endswith("error: dataset 'same' is there already; --append adds rows to it\n")
     assert ended[2][2] == 0
     assert [len(stored(project, dataset)) for dataset in ("same", "other")] == [500, 500]
+
+
+STAGED = """
+import sys, time
+import duckdb
+connection = duckdb.connect(sys.argv[1])
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def test_what_killed_imports_left_is_taken_away_and_others_files_stay(project, take, root):
+    folder, name = project.path.parent, project.path.name
+    left = folder / f".{name}.1-aa.staging"
+    duckdb.connect(str(left)).close()
+    broken = folder / f".{name}.1-bb.staging"
+    broken.write_bytes(b"half a header")
+    (folder / f".{name}.1-aa.staging.wal").write_bytes(b"")
+    (folder / f".{name}.1-aa.staging.tmp").mkdir()
+    other = folder / ".other.duckdb.1-aa.staging"
+    other.write_bytes(b"")
+    running = folder / f".{name}.1-cc.staging"
+    holder = start_process(root, [sys.executable, "-c", STAGED, str(running)])
+    try:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        take(f"id,text\n1,{TEXTS[0]}\n", id="id")
+    finally:
+        holder.kill()
+        holder.communicate()
+    assert sorted(path.name for path in folder.glob(".*.staging*")) == sorted(
+        [other.name, running.name]
+    )

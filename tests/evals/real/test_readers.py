@@ -123,7 +123,7 @@ def test_parts_are_drawn_once_and_for_all_and_share_no_row(monkeypatch):
 
 
 def installed(name: str) -> list[Text]:
-    """A data set where it is installed; the test is skipped where it is not."""
+    """A dataset where it is installed; the test is skipped where it is not."""
     folder = os.environ.get("REAL_DATA")
     try:
         return read(name, None if folder is None else Path(folder))

@@ -140,20 +140,26 @@ class Service:
                 f"in {DRAINING_RETRY_SECONDS} seconds",
                 DRAINING_RETRY_SECONDS,
             )
+        is_small = len(arrival.body) <= _SMALL_BODY_BYTES
+        document = decode(arrival.body) if is_small else None
         engine = self.worker.engine
         with self.admission.slot(arrival.priority, len(arrival.body)) as slot:
-            work = self._scored(arrival, wire, progress, engine, slot)
+            work = self._scored(arrival, document, wire, progress, engine, slot)
             return await while_wanted(work, arrival.gone, arrival.deadline)
 
     async def _scored(
-        self, arrival: Arrival, wire: Wire, progress: _Progress, engine: Engine, slot: Slot
+        self,
+        arrival: Arrival,
+        document: Document | None,
+        wire: Wire,
+        progress: _Progress,
+        engine: Engine,
+        slot: Slot,
     ) -> bytes:
-        if len(arrival.body) <= _SMALL_BODY_BYTES:
-            document = decode(arrival.body)
-        else:
-            document = await self.on_host(lambda: decode(arrival.body))
+        """The answer to a request that holds a slot; `document` is None while it is not decoded."""
+        found = document or await self.on_host(lambda: decode(arrival.body))
         prepared = await self.on_host(
-            lambda: _prepare(document, engine, arrival.caller, wire, self.packs)
+            lambda: _prepare(found, engine, arrival.caller, wire, self.packs)
         )
         progress.asked = prepared.asked
         slot.weigh(sum(job.counts.packed_tokens for job in prepared.jobs))

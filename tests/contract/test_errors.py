@@ -184,6 +184,8 @@ ELSEWHERE = {
     "scoring_required",
     "invalid_token",
     "concurrency_limit",
+    # tests/contract/test_scheduling.py
+    "deadline_exceeded",
     "engine_error",
     "warming_up",
     "model_unavailable",
@@ -207,6 +209,7 @@ TYPES = {
     429: "rate_limited",
     500: "api_error",
     503: "unavailable",
+    504: "api_error",
 }
 
 

@@ -43,11 +43,11 @@ def keeping(folder: Path, **changes: Any) -> ServerConfig:
     return ServerConfig(limits=LIMITS, batch_dir=str(folder), batch_rows=4, **changes)
 
 
-def sdk(server: Running, key: str = "any") -> openai.OpenAI:
+def sdk(server: Running, key: str = "any") -> Any:
     return openai.OpenAI(api_key=key, base_url=f"{server.url}/v1", max_retries=0)
 
 
-def until_completed(client: openai.OpenAI, batch_id: str, least: int) -> None:
+def until_completed(client: Any, batch_id: str, least: int) -> None:
     until(lambda: client.batches.retrieve(batch_id).request_counts.completed >= least)
 
 
@@ -71,13 +71,13 @@ def client(kept):
         yield it
 
 
-def begun(client: openai.OpenAI, *rows: Any, endpoint: Any = "/v1/score", **more: Any):
+def begun(client: Any, *rows: Any, endpoint: Any = "/v1/score", **more: Any):
     file = client.files.create(file=("rows.jsonl", lines_of(*rows)), purpose="batch")
     more.setdefault("completion_window", "24h")
     return client.batches.create(input_file_id=file.id, endpoint=endpoint, **more)
 
 
-def ended(client: openai.OpenAI, batch, status: str = "completed"):
+def ended(client: Any, batch, status: str = "completed"):
     over = ("completed", "failed", "expired", "cancelled")
     until(lambda: client.batches.retrieve(batch.id).status in over)
     found = client.batches.retrieve(batch.id)
@@ -85,7 +85,7 @@ def ended(client: openai.OpenAI, batch, status: str = "completed"):
     return found
 
 
-def lines_in(client: openai.OpenAI, file_id: str | None) -> list[dict[str, Any]]:
+def lines_in(client: Any, file_id: str | None) -> list[dict[str, Any]]:
     assert file_id is not None
     return [json.loads(line) for line in client.files.content(file_id).text.splitlines()]
 

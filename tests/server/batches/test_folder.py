@@ -1,5 +1,6 @@
 """What a folder keeps, for how long, and what it makes of the rest of a run cut short."""
 
+import json
 import sqlite3
 from dataclasses import replace
 
@@ -187,8 +188,8 @@ def test_lines_that_were_written_but_not_noted_are_written_again_once(folder):
         spool.add([answered(rows[2], 200, "scr_2", b"[]"), answered(rows[3], 400, "s", b"1")])
     output = folder.path(batch.output_file_id).read_text().splitlines()
     errors = folder.path(batch.error_file_id).read_text().splitlines()
-    assert [line.split('"custom_id":"')[1][:2] for line in output] == ["r0", "r2"]
-    assert [line.split('"custom_id":"')[1][:2] for line in errors] == ["r1", "r3"]
+    assert [json.loads(line)["custom_id"] for line in output] == ["r0", "r2"]
+    assert [json.loads(line)["custom_id"] for line in errors] == ["r1", "r3"]
     assert folder.ledger.batch(batch.id).progress == spool.progress
     assert (spool.progress.completed, spool.progress.failed) == (2, 2)
 

@@ -1,6 +1,7 @@
 """What a line of an input file must be, and how a whole file is checked."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from spinf_serve.server.batches.rows import check_file, read_rows
 URL = "/v1/score"
 
 
-def line(custom_id: str = "a", **changes) -> str:
+def line(custom_id: Any = "a", **changes: Any) -> str:
     return json.dumps(
         {"custom_id": custom_id, "method": "POST", "url": URL, "body": {"a": 1}, **changes}
     )

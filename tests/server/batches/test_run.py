@@ -4,6 +4,7 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,13 +64,13 @@ def left(folder: Path, status: str = VALIDATING, **changes) -> str:
     return batch.id
 
 
-def served(folder: Path, batch_id: str, stub: StubEngine | None = None) -> dict:
+def served(folder: Path, batch_id: str, stub: StubEngine | None = None) -> dict[str, Any]:
     """The batch's body once it has ended on a server; with the ids of its lines' rows."""
     stub = stub or StubEngine()
     with running(stub.as_engine, config(folder)) as server:
         deadline = time.monotonic() + 20
         while True:
-            body = server.http.get(f"/v1/batches/{batch_id}").json()
+            body: dict[str, Any] = server.http.get(f"/v1/batches/{batch_id}").json()
             if body["status"] in ("completed", "failed", "expired", "cancelled"):
                 break
             assert time.monotonic() < deadline, body
@@ -183,6 +184,40 @@ def test_no_more_rows_are_in_work_than_allowed(tmp_path):
         time.sleep(0.2)
         assert server.service.admission.in_flight == 2
         stub.gate.set()
+
+
+class Stuck(StubEngine):
+    """Never answers the content of the first row, and tells how many others it has."""
+
+    answered = 0
+
+    def step(self):
+        held = {job: None for job in self._jobs if job.work.content == "first"}
+        self._jobs = {job: None for job in self._jobs if job not in held}
+        done = super().step()
+        self._jobs |= held
+        self.answered += len(done)
+        time.sleep(0.01)
+        return done
+
+
+def test_answers_behind_a_row_that_has_none_are_not_written_past_it(tmp_path):
+    first = json.loads(ROWS[0]) | {"body": request("first")}
+    batch_id = left(tmp_path, IN_PROGRESS, total=20, times={IN_PROGRESS: 1})
+    [path] = (tmp_path / "files").iterdir()
+    path.write_text("\n".join([json.dumps(first), *ROWS[1:]]))
+    stub = Stuck()
+    with running(stub.as_engine, config(tmp_path)) as server:
+        deadline = time.monotonic() + 20
+        # Two rows may be in work, so others run ahead of the stuck one, but not without end.
+        while stub.answered < 7:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        time.sleep(0.2)
+        assert stub.answered == 7
+        body = server.http.get(f"/v1/batches/{batch_id}").json()
+        assert body["request_counts"]["completed"] == 0
+    assert served(tmp_path, batch_id)["output"] == NAMES
 
 
 def test_too_many_batches_at_once_are_turned_away(tmp_path, monkeypatch):

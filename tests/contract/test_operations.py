@@ -82,7 +82,8 @@ def test_named_keys_come_and_go_while_the_server_runs(tmp_path):
 
     def status(key: str) -> int:
         headers = {"Authorization": f"Bearer {key}"}
-        return server.http.get("/v1/models", headers=headers).status_code
+        answer: httpx.Response = server.http.get("/v1/models", headers=headers)
+        return answer.status_code
 
     write(f"shop: {first}\n")
     with served(ServerConfig(keys_file=str(file))) as server:

@@ -18,7 +18,7 @@ from tests.support.stub_engine import POOR, StubEngine
 
 DASHBOARD = "deploy/grafana/dashboards/spinf-serve.json"
 # Prometheus adds these itself.
-ITS_OWN = {"up": set(), "instance": set(), "job": set()}
+ITS_OWN: dict[str, set[str]] = {"up": set(), "instance": set(), "job": set()}
 TARGET = {"instance", "job"}
 _METRIC = re.compile(r"\b(?:spinf|process|up)\w*\b(?!\s*\()")
 _SELECTOR = re.compile(r"\b([a-z_]\w*)\{([^}]*)\}")

@@ -199,7 +199,11 @@ def test_the_memory_of_a_card_is_told_in_four_figures(monkeypatch):
     asked = []
 
     def answer(figure):
-        return lambda device: asked.append(device) or figure
+        def asked_of(device):
+            asked.append(device)
+            return figure
+
+        return asked_of
 
     monkeypatch.setattr(torch.cuda, "mem_get_info", answer((3, 7)))
     monkeypatch.setattr(torch.cuda, "memory_allocated", answer(1))

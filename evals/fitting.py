@@ -16,6 +16,7 @@ import numpy as np
 
 from spinf_serve.evals.certify import allowance
 from spinf_serve.evals.data.rows import data_digest, rows
+from spinf_serve.evals.judged import QUESTION
 from spinf_serve.evals.ledger import Spent, now, spend, spent
 from spinf_serve.evals.project import Project
 from spinf_serve.evals.promising import answer, any_holds, sight, with_cuts
@@ -24,7 +25,7 @@ from spinf_serve.evals.ridge import best_ridge
 from spinf_serve.evals.score_tables import Identity, identity_of
 from spinf_serve.evals.scored import Answers, Numbers, arranged, score, taken, vectors
 from spinf_serve.evals.store import Matrix, matrix
-from spinf_serve.evals.wishes import Answer, Rows, Wish, check_wishes
+from spinf_serve.evals.wishes import ONLY_CATEGORIES, Answer, Rows, Wish, check_wishes
 from spinf_serve.packs.digests import asked_digest
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.fit import LAYER_RIDGE, LEAST_NORMAL_ROWS, Fitting, fit
@@ -113,7 +114,7 @@ def fit_pack(
             f"{dataset} has {len(part.rows.ids)} rows to fit on, those of split {TEST} aside; at"
             f" least {LEAST_ROWS} are needed, and some hundreds for cuts that hold: label more"
         )
-    fitting = _fit(pack, identity.served, part)
+    fitting = _fit(pack, identity.served, part, _base_rates(pack, wishes))
     book = _Book(project, dataset, pack, identity.bits, digest, by, planned)
     constants, answers = _promised(pack, fitting.constants, part, held, wishes, book)
     basis = Basis(
@@ -139,7 +140,7 @@ def fit_pack(
         len(part.rows.ids),
         len(held.rows.ids),
         refused,
-        fitting.notes,
+        (*fitting.notes, *_unused(part.rows)),
     )
 
 
@@ -247,6 +248,7 @@ def _parts(
         tuple(row.group for row in ordered),
         tuple(row.drawn for row in ordered),
         np.array(weights, dtype=np.float64),
+        tuple(row.classes for row in ordered),
     )
     back = np.array([row.split == TEST for row in ordered], dtype=bool)
     parts = [
@@ -256,14 +258,29 @@ def _parts(
     return parts[0], parts[1], {id: code for id, code in kept.refused.items() if id in found}
 
 
-def _fit(pack: Pack, model: str, part: _Part) -> Fitting:
+def _base_rates(pack: Pack, wishes: Sequence[Wish]) -> dict[str, float]:
+    """What is stated of categories; a decision's scores have no map of their own."""
+    stated = {wish.name: wish.base_rate for wish in wishes if wish.name in pack.categories}
+    return {name: rate for name, rate in stated.items() if rate is not None}
+
+
+def _unused(part: Rows) -> list[str]:
+    """Labels that no number of a pack could be fitted on."""
+    named = {target for labels in (*part.labels, *part.classes) for target in labels}
+    found = sorted(target for target in named if target.startswith(QUESTION))
+    if not found:
+        return []
+    return [f"labels of {', '.join(found)} take no part: {ONLY_CATEGORIES}"]
+
+
+def _fit(pack: Pack, model: str, part: _Part, base_rates: Mapping[str, float]) -> Fitting:
     given = vectors(pack, part.answers)
     labels = [
         {id: value for id, value in one.items() if id in pack.categories}
         for one in part.rows.labels
     ]
     normal = _normal(part.rows, labels)
-    fitting = fit(pack, given, labels, model, normal=normal)
+    fitting = fit(pack, given, labels, model, normal=normal, base_rates=base_rates)
     layer = fitting.constants.layer
     if layer is None:
         return fitting
@@ -274,7 +291,7 @@ def _fit(pack: Pack, model: str, part: _Part) -> Fitting:
     ridge = best_ridge(inputs[known], np.array(truths)[known].astype(bool), groups)
     if ridge in (None, LAYER_RIDGE):
         return fitting
-    return fit(pack, given, labels, model, normal=normal, ridge=ridge)
+    return fit(pack, given, labels, model, normal=normal, ridge=ridge, base_rates=base_rates)
 
 
 def _normal(part: Rows, labels: Sequence[Mapping[str, bool]]) -> list[bool] | None:

@@ -13,9 +13,15 @@ from spinf_serve.evals.certificates import Certificate, NotReachable
 from spinf_serve.evals.cost import CostCut
 from spinf_serve.evals.cross_fit import CrossFit
 from spinf_serve.evals.cuts import Target
-from spinf_serve.evals.judged import DECISION
+from spinf_serve.evals.judged import DECISION, QUESTION
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.pack import Pack
+
+ONLY_CATEGORIES = (
+    "a pack flags by its categories, and has no place for numbers of a single question; give the"
+    " question's read a category of its own and label that. `spinf-serve eval` judges single questions"
+)
+"""Why labels of a question are not fitted on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,7 @@ class Rows:
         groups: None for a row that stands alone.
         drawn: `random`, `queue` or `import`.
         weights: inverse probability of being drawn, NaN where that is not known.
+        classes: target -> class, of labels that are not yes or no.
     """
 
     ids: tuple[str, ...]
@@ -57,6 +64,7 @@ class Rows:
     groups: tuple[str | None, ...]
     drawn: tuple[str, ...]
     weights: NDArray[np.float64]
+    classes: tuple[Mapping[str, str], ...] = ()
 
     def taken(self, indexes: NDArray[np.int64]) -> "Rows":
         """Some of the rows, in the order of `indexes`."""
@@ -67,6 +75,7 @@ class Rows:
             tuple(self.groups[index] for index in at),
             tuple(self.drawn[index] for index in at),
             self.weights[indexes],
+            tuple(self.classes[index] for index in at) if self.classes else (),
         )
 
 
@@ -121,6 +130,8 @@ def check_wishes(pack: Pack, wishes: Sequence[Wish]) -> None:
         seen.add(wish.name)
         if wish.name == DECISION:
             _check_decision(pack, wish)
+        elif wish.name.startswith(QUESTION):
+            raise Unusable(f"no cut of {wish.name} can be fitted: {ONLY_CATEGORIES}")
         elif wish.name not in pack.categories:
             names = ", ".join((*pack.categories, DECISION))
             raise Unusable(f"{pack.id} has no category {wish.name!r}; targets are of {names}")

@@ -8,6 +8,7 @@ rows do not tell is left at a stated value, with a note.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +77,7 @@ def fit(
     *,
     normal: Sequence[bool] | None = None,
     ridge: float = LAYER_RIDGE,
+    base_rates: Mapping[str, float] | None = None,
 ) -> Fitting:
     """Fit every constant of a pack on one model.
 
@@ -94,6 +96,9 @@ def fit(
         normal: which rows are ordinary content; None takes those where every category is known not
             to hold.
         ridge: hold on the micro layer's weights, see `logistic.logistic`; above 0.
+        base_rates: category -> share of the traffic that holds, 0 to 1, where rows were drawn class
+            by class: its map is moved there, and what follows from its scores with it. Which rows a
+            fitted cut flags stays.
 
     A category that every model's constants so far only report (`threshold: null`), or that a draft
     writes so, stays reported. A threshold that a draft gives as a number stays.
@@ -117,7 +122,10 @@ def fit(
     scores = {}
     for id in pack.categories:
         macro = np.array([one[id] for one in macros])
-        categories[id], scores[id] = _fit_category(pack, model, id, macro, labels, ordinary, notes)
+        rate = (base_rates or {}).get(id)
+        categories[id], scores[id] = _fit_category(
+            pack, model, id, macro, labels, ordinary, rate, notes
+        )
     constants = replace(started, categories=categories)
     deciding = [
         id
@@ -184,9 +192,16 @@ def _fit_category(
     macro: NDArray[np.float64],
     labels: Sequence[Labels],
     ordinary: NDArray[np.bool_],
+    base_rate: float | None,
     notes: list[str],
 ) -> tuple[CategoryFit, NDArray[np.float64]]:
-    """One category's constants, and its scores on all rows, [N]."""
+    """One category's constants, and its scores on all rows, [N].
+
+    A stated base rate moves the map's shift by the difference of the log-odds of both shares, as
+    Bayes' rule has it where each class scores as in the traffic (M. Saerens, P. Latinne and C.
+    Decaestecker, "Adjusting the outputs of a classifier to new a priori probabilities", Neural
+    Computation 14, 2002).
+    """
     known, holds = _column(id, labels)
     where = f"categories.{id}"
     if not known.any():
@@ -208,6 +223,13 @@ def _fit_category(
             )
         elif slope == 0:
             notes.append(f"{where}: its reads do not move over the labelled rows; its map is flat")
+        if base_rate is not None and 0 < positives < int(known.sum()):
+            own = positives / int(known.sum())
+            shift = rounded(shift + _log_odds(base_rate) - _log_odds(own))
+            notes.append(
+                f"{where}: {own:.3g} of its labelled rows hold, and its map is moved to the stated"
+                f" base rate of {base_rate:.3g}"
+            )
     scores = np.array([sigmoid(slope * one + shift) for one in macro.tolist()])
     given, threshold = _given_threshold(pack, model, id)
     if not given:
@@ -323,6 +345,10 @@ def _layer_inputs(pack: Pack, model: str) -> tuple[str, ...]:
             return constants.layer.inputs
     written = pack.body["decision"].get("micro_layer") or {}
     return tuple(written.get("inputs") or (f"c:{id}" for id in pack.categories))
+
+
+def _log_odds(share: float) -> float:
+    return log(share / (1 - share))
 
 
 def _float32(value: float) -> float:

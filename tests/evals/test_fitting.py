@@ -235,6 +235,28 @@ def test_a_stated_base_rate_weighs_the_promise_and_stands_in_the_proof(made):
     assert "re-weighted" in easy["promises"]["spam"]["method"]
 
 
+def test_a_stated_base_rate_moves_the_map_of_its_category_alone(made):
+    plain = fitted(made, EVERY[:2]).constants.categories
+    found = fitted(made, [replace(EVERY[0], base_rate=0.01), EVERY[1]])
+    moved = found.constants.categories
+    assert moved["spam"].platt[0] == plain["spam"].platt[0]
+    assert moved["spam"].platt[1] < plain["spam"].platt[1] - 1
+    assert moved["rude"] == plain["rude"] and moved["late"] == plain["late"]
+    assert any("moved to the stated base rate of 0.01" in note for note in found.notes)
+
+
+def test_labels_of_a_question_are_told_to_take_no_part(made):
+    _, project, _ = made
+    put_labels(project, "d", [Label("r1", "question:rude", "true", "ada", now(), "random")])
+    try:
+        found = fitted(made, EVERY[1:2])
+    finally:
+        with project.open(write=True) as connection:
+            connection.execute("DELETE FROM label WHERE target = 'question:rude'")
+    assert any("labels of question:rude take no part" in note for note in found.notes)
+    assert not any("question:" in note for note in fitted(made, EVERY[1:2]).notes)
+
+
 def test_a_cost_sets_a_cut_and_promises_nothing(made):
     found = fitted(made, [Wish("spam", (Target("cost", 4.0),))])
     [promise] = found.answers[0].promises

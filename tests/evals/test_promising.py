@@ -103,6 +103,8 @@ def test_a_flat_map_carries_no_information():
 def test_what_a_pack_cannot_be_asked_is_said_before_anything_is_done():
     pack, _ = made(golden())
     check_wishes(pack, [Wish("anger", (PRECISE,)), Wish("money", (PRECISE,))])
+    with pytest.raises(Unusable, match="no place for numbers of a single question"):
+        check_wishes(pack, [Wish("question:angry", (PRECISE,))])
     bands = (PRECISE, Target("npv", 0.99))
     with pytest.raises(Unusable, match="has a critical list"):
         check_wishes(pack, [Wish("decision", bands)])

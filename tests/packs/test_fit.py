@@ -333,3 +333,35 @@ def test_chunks_of_a_row_are_contents_to_its_reads_and_one_row_to_its_categories
     scores = [evaluate(pack, constants, row, call).categories["anger"].score for row in rows]
     holds = np.array([one["anger"] for one in labels[::2]])
     assert constants.categories["anger"].threshold == best_cut(np.array(scores), holds, rounded)
+
+
+def test_a_base_rate_moves_the_map_and_leaves_the_flags():
+    pack = draft()
+    rows, labels = rows_of(400)
+    plain = fit(pack, rows, labels, "m").constants
+    fitting = fit(pack, rows, labels, "m", base_rates={"anger": 0.02})
+    moved = fitting.constants
+    own = sum(one["anger"] for one in labels) / 400
+    odds = np.log(0.02 / 0.98) - np.log(own / (1 - own))
+    before, after = (one.categories["anger"] for one in (plain, moved))
+    assert after.platt == (before.platt[0], rounded(before.platt[1] + odds))
+    assert moved.categories["money"] == plain.categories["money"]
+    call = DecisionCall()
+    pairs = [
+        [evaluate(pack, one, [row], call).categories["anger"] for one in (plain, moved)]
+        for row in rows
+    ]
+    assert all(one.flagged == other.flagged for one, other in pairs)
+    # Re-weighted to the traffic, the mean score is the base rate.
+    weights = [0.02 / own if one["anger"] else 0.98 / (1 - own) for one in labels]
+    assert np.average([other.score for _, other in pairs], weights=weights) == pytest.approx(
+        0.02, abs=0.004
+    )
+    assert any("moved to the stated base rate of 0.02" in note for note in fitting.notes)
+
+
+def test_a_base_rate_does_not_move_a_map_of_one_class():
+    rows, labels = rows_of(40)
+    same = [{**one, "anger": True} for one in labels]
+    given = fit(draft(), rows, same, "m", base_rates={"anger": 0.02}).constants
+    assert given == fit(draft(), rows, same, "m").constants

@@ -113,24 +113,50 @@ def _pack_lines(one: "Decided", facts: "PackFacts", parameters: Mapping[str, str
         yield f"  the request itself said {dict(one.call)!r}"
     if one.route is not None:
         yield f"  route    {one.route['choice']} ({one.route['leader']} leads)"
-    reads = facts.facts["reads"]
+    shown_first = _explained(one)
+    for name in shown_first:
+        yield from _category_lines(name, one, facts)
+    yield "    z: how far the answer speaks for the category, in standard deviations above the usual"
+    if len(one.categories) > len(shown_first):
+        yield "  the others"
     for name, found in one.categories.items():
-        yield f"  {name}: {_category(found)}"
-        own = {id: z for id, z in one.reads.items() if reads[id]["category"] == name}
-        for id, z in sorted(own.items(), key=lambda pair: -pair[1]):
-            options = " /".join(reads[id]["options"])
-            yield f"    z {z:+6.2f}  {_line(reads[id]['question'])} [{_line(options)}]"
-    yield "  z: standard deviations above what is usual for the answer, for or against the category"
+        if name not in shown_first:
+            yield f"    {name}: {_category(name, found, facts)}"
 
 
-def _category(found: Mapping[str, Any]) -> str:
+def _explained(one: "Decided") -> list[str]:
+    """The flagged categories, or else the one that came nearest to its threshold."""
+    flagged = [name for name, found in one.categories.items() if found["flagged"]]
+    if flagged:
+        return flagged
+    missed = {
+        name: found["score"] - found["threshold"]
+        for name, found in one.categories.items()
+        if found["threshold"] is not None
+    }
+    return [max(missed, key=missed.__getitem__)] if missed else list(one.categories)[:1]
+
+
+def _category_lines(name: str, one: "Decided", facts: "PackFacts") -> Iterator[str]:
+    reads = facts.facts["reads"]
+    yield f"  {name}: {_category(name, one.categories[name], facts)}"
+    own = {id: z for id, z in one.reads.items() if reads[id]["category"] == name}
+    for id, z in sorted(own.items(), key=lambda pair: -pair[1]):
+        options = " /".join(reads[id]["options"])
+        yield f"    z {z:+6.2f}  {_line(reads[id]['question'])} [{_line(options)}]"
+
+
+def _category(name: str, found: Mapping[str, Any], facts: "PackFacts") -> str:
     threshold, flagged = found["threshold"], found["flagged"]
     parts = [f"score {found['score']:.6g}"]
     if threshold is None:
         parts.append("no threshold")
     else:
-        side = "reaches" if found["score"] >= threshold else "stays below"
-        parts.append(f"{side} {threshold:.6g}, {'flagged' if flagged else 'not flagged'}")
+        reaches = found["score"] >= threshold
+        parts.append(f"{'reaches' if reaches else 'stays below'} {threshold:.6g}")
+        requires = ", ".join(facts.facts["categories"][name]["requires"])
+        lacks = f" without {requires}" if reaches and not flagged else ""
+        parts.append("flagged" if flagged else f"not flagged{lacks}")
     if found["percentile"] is not None:
         parts.append(f"above {found['percentile']:.1%} of normal content")
     if found["band"] is not None:

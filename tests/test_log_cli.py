@@ -1,6 +1,7 @@
 """The log commands: one command that says why, and deletion that leaves no byte behind."""
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -141,7 +142,7 @@ def test_one_command_says_why_with_questions_thresholds_and_how_to_ask_again(run
         "the content was asked about 1 times before; --all shows each",
     ):
         assert line in out, line
-    assert "  topic: score" in out and "no threshold" in out
+    assert "    topic: score" in out and "no threshold" in out
     assert any(line.startswith("  spinf-serve log show") for line in lines)
 
 
@@ -161,14 +162,30 @@ def test_a_request_has_a_reason_for_each_of_its_contents(run, world):
     assert "content c0" in out and "content c1" in out and "stays below 1" in out
 
 
+def test_with_nothing_flagged_the_nearest_category_is_explained(run, world):
+    _, out, _ = run("why", world.path, "--text", CALM)
+    lines = out.splitlines()
+    (at,) = [n for n, line in enumerate(lines) if line == "  the others"]
+    explained = [line for line in lines[:at] if re.match(r"  \w+: score", line)]
+    assert len(explained) == 1 and "stays below 1, not flagged" in explained[0]
+    others = [line.split(":")[0].strip() for line in lines[at + 1 : at + 3]]
+    assert "topic" in others and set(others) < {"anger", "money", "topic"}
+
+
+def test_a_category_that_lacks_another_says_so(run, world):
+    decision = PER_CATEGORY | {"thresholds": {"anger": 1.0, "money": 0.0}}
+    assert world.server.score(body("no anger", decision=decision)).status_code == 200
+    by_deadline(lambda: run("why", world.path, "--text", "no anger")[0] == 0)
+    out = run("why", world.path, "--text", "no anger")[1]
+    assert "reaches 0, not flagged without anger" in out
+
+
 def test_why_as_json_has_everything(run, world):
     told = json.loads(run("why", world.path, "--digest", content_digest(CALM), "--json")[1])
     (entry,) = told["entries"]
     assert (told["found"], entry["input"], entry["text"]) == (1, "c0", CALM)
     digest = entry["decided"][0]["digest"]
-    assert told["packs"][digest]["categories"] == {
-        "anger": "Anger", "money": "Money", "topic": "Topic"
-    }  # fmt: skip
+    assert told["packs"][digest]["categories"]["anger"] == {"label": "Anger", "requires": []}
 
 
 def test_an_entry_becomes_the_request_that_asks_for_it_again(run, world):

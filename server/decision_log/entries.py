@@ -23,7 +23,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What one pack said. Numbers are unrounded.
+    """What one pack said. Numbers are unrounded, but for those of `reads`.
 
     Attributes:
         pack, version, digest: which version, the digest being that of its file's bytes.
@@ -35,7 +35,7 @@ class Decided:
         reason: the verdict's reason in a line; None for a draft.
         categories: category -> `score`, `percentile`, `threshold` (in force in this call),
             `flagged` and `band`; empty for a draft.
-        reads: read -> z, of the strongest reads of each category, or of all.
+        reads: read -> z with four decimals, of the strongest reads of each category, or of all.
     """
 
     pack: str
@@ -115,8 +115,8 @@ class PackFacts:
 
     Attributes:
         pack, version, digest: as in `Decided`.
-        facts: `contexts` (name -> template), `categories` (id -> label), and `reads`: id ->
-            `category`, `question` (the filled template) and `options`.
+        facts: `contexts`: name -> template; `categories`: id -> `label` and `requires`; `reads`:
+            id -> `category`, `question` (the filled template) and `options`.
     """
 
     pack: str

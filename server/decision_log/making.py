@@ -31,6 +31,9 @@ from spinf_serve.server.wire.spinf import ScoreRequest
 STRONGEST: Final = 3
 """Reads of each category that are kept where not all are: those with the largest z."""
 
+# There are many, and nothing is computed from them again.
+_Z_DECIMALS: Final = 4
+
 Content = Literal["digest", "sample", "text"]
 
 
@@ -102,7 +105,10 @@ def facts_of(pack: Pack) -> PackFacts:
     reads = {read.id: _asked(pack, read) for read in pack.reads}
     facts = {
         "contexts": {name: one.template for name, one in pack.contexts.items()},
-        "categories": {id: one.label or id for id, one in pack.categories.items()},
+        "categories": {
+            id: {"label": one.label or id, "requires": list(one.requires)}
+            for id, one in pack.categories.items()
+        },
         "reads": reads,
     }
     return PackFacts(pack.id, pack.version, pack.digest, facts)
@@ -137,7 +143,7 @@ def _decided(used: UsedPack, chunks: Sequence[Any], keeping: Keeping) -> Decided
         route=None if found.route is None else asdict(found.route),
         reason=reason(pack, constants, used.decision, found),
         categories=_categories(pack, constants, used.decision, found),
-        reads=found.z if keeping.answers else strongest(pack, found.z),
+        reads=_short(found.z if keeping.answers else strongest(pack, found.z)),
     )
 
 
@@ -166,6 +172,10 @@ def _categories(
         }
         for id, one in found.categories.items()
     }
+
+
+def _short(z: Mapping[str, float]) -> dict[str, float]:
+    return {id: round(value, _Z_DECIMALS) for id, value in z.items()}
 
 
 def strongest(pack: Pack, z: Mapping[str, float]) -> dict[str, float]:

@@ -117,7 +117,8 @@ def test_the_pack_s_questions_are_kept_once(serving, tmp_path):
         "options": [" true", " false"],
     }
     assert facts["contexts"]["chat"] == 'Chat line:\n"{X}"\n'
-    assert facts["categories"] == {"anger": "Anger", "money": "Money", "topic": "Topic"}
+    assert facts["categories"]["money"] == {"label": "Money", "requires": ["anger"]}
+    assert list(facts["categories"]) == ["anger", "money", "topic"]
 
 
 def test_a_call_s_own_thresholds_are_kept(serving, tmp_path):

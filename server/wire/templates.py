@@ -50,7 +50,8 @@ def spoken(label: str) -> str:
     One that holds a line end, begins with a quote, or begins or ends in a space is quoted as in
     JSON.
     """
-    plain = label.splitlines() == [label.strip()] and not label.startswith('"')
+    one_line = label.strip() == label and label.splitlines() == [label]
+    plain = one_line and not label.startswith('"')
     return label if plain else json.dumps(label, ensure_ascii=False)
 
 

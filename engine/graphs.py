@@ -2,9 +2,12 @@
 
 A pass of few rows takes the device less time than the host needs to launch its kernels one by one.
 Such passes are filled up to one of a few shapes, whose launches are recorded once and then replayed.
-What fills a pass up is rows that nobody reads and tiles without queries: no score sees it.
+What fills a pass up is rows that nobody reads and tiles without queries: no score sees it. Where
+trunks may stay on the card, every recorded pass writes as many keys and values as it has rows, those
+that are not to stay to a slot that nobody reads, and may read what stayed.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -70,6 +73,7 @@ class Graphs:
         self._model = model
         self._ops = ops
         self._recorded: dict[int, _Recorded] = {}
+        self._kept_capacity = ops.kept_capacity
         self._pool = torch.cuda.graph_pool_handle()
 
     def record(self) -> None:
@@ -83,16 +87,21 @@ class Graphs:
     def fitted(self, plan: Pass) -> Filled | None:
         """A pass filled up to the smallest shape that holds it.
 
-        None for one that is larger than every shape, or that reads or leaves keys of other passes.
+        None for one that is larger than every shape, or that reads or leaves keys of other passes
+        where no trunk may stay.
         """
+        if len(plan.tokens) > SHAPES[-1]:
+            return None
         apart = all(not part.keep and not part.trunk_start for part in plan.slices)
-        if len(plan.tokens) > SHAPES[-1] or not apart:
+        if not apart and None in self._ops.scratch_slots:
             return None
         inner = self._ops.arranged(plan, self._model.shapes)
-        if any(kind.borrows for kind in inner.kinds):
-            return None
+        scratch = self._ops.scratch_slots
+        for kind, slot in zip(inner.kinds, scratch, strict=True):
+            if slot is None and (kind.borrows or len(kind.keep_rows)):
+                return None
         for rows in SHAPES:
-            filled = _filled(inner, rows)
+            filled = _filled(inner, rows, scratch)
             if filled is not None:
                 words = in_words(filled, self._ops.device)
                 return Filled(rows, len(plan.columns), filled, words)
@@ -101,6 +110,11 @@ class Graphs:
     @torch.inference_mode()
     def replay(self, filled: Filled) -> torch.Tensor:
         """[C] float32 log-probabilities on the device, to be read before the next replay."""
+        if self._kept_capacity != self._ops.kept_capacity:
+            # What was recorded reads and writes memory that kept keys have left.
+            torch.cuda.synchronize(self._ops.device)
+            self._recorded.clear()
+            self._kept_capacity = self._ops.kept_capacity
         if filled.rows not in self._recorded:
             self._recorded[filled.rows] = self._record(filled)
         recorded = self._recorded[filled.rows]
@@ -143,18 +157,32 @@ def _trivial(rows: int) -> Pass:
     )
 
 
-def _filled(inner: DeviceLayout[IntArray], rows: int) -> DeviceLayout[IntArray] | None:
-    """The layout with what fills it up to the shape of `rows`; None when something does not fit."""
+def _filled(
+    inner: DeviceLayout[IntArray], rows: int, scratch: Sequence[int | None]
+) -> DeviceLayout[IntArray] | None:
+    """The layout with what fills it up to the shape of `rows`; None when something does not fit.
+
+    Args:
+        scratch: for each kind of layers the slot of keys that are not to stay, or None.
+    """
     reads, columns = rows // _ROWS_A_READ, rows
     if len(inner.tokens) > rows or len(inner.read_rows) > reads or len(inner.columns) > columns:
         return None
     kinds = []
-    for kind in inner.kinds:
+    for kind, slot in zip(inner.kinds, scratch, strict=True):
         every = _filled_tiles(kind.every, kind.kind, rows, rows)
         asked = _filled_tiles(kind.reads, kind.kind, reads, rows)
         if every is None or asked is None:
             return None
-        kinds.append(replace(kind, every=every, reads=asked))
+        kind = replace(kind, every=every, reads=asked)
+        if slot is not None:
+            kind = replace(
+                kind,
+                keep_rows=_longer(kind.keep_rows, rows),
+                keep_slots=_longer(kind.keep_slots, rows, slot),
+                borrows=True,
+            )
+        kinds.append(kind)
     return DeviceLayout(
         tokens=_longer(inner.tokens, rows),
         positions=_longer(inner.positions, rows),

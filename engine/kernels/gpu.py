@@ -125,6 +125,19 @@ class GpuOps:
             slots = limit_bytes * pool.slots(_USUAL_TOKENS) // usual_bytes
             pool.set_aside(slots // TRUNK_BLOCK * TRUNK_BLOCK)
 
+    @property
+    def scratch_slots(self) -> Sequence[int | None]:
+        """For each kind of layers a slot that nobody reads; None where no trunk may stay."""
+        return [pool.scratch for pool in self._pools]
+
+    @property
+    def kept_capacity(self) -> tuple[int, ...]:
+        """Slots of each kind of layers where trunks may stay, else 0.
+
+        While they are the same, so is the memory they lie in.
+        """
+        return tuple(0 if pool.scratch is None else pool.capacity for pool in self._pools)
+
     def room_bytes(self, tokens: int) -> int | None:
         """Bytes that keys and values of a trunk take; None where they never fit."""
         if not all(pool.holds(tokens) for pool in self._pools):

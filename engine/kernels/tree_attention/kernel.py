@@ -96,8 +96,9 @@ def attention(
         _launch(work, tiles, queries, (q, k, v, out), out_scale, factor, kept)
     if kept is not None and len(work.keep_rows):
         # Afterwards: a ring's new keys take the place of some that these rows still saw.
-        kept.keys.index_copy_(0, work.keep_slots.long(), k.index_select(0, work.keep_rows))
-        kept.values.index_copy_(0, work.keep_slots.long(), v.index_select(0, work.keep_rows))
+        slots = work.keep_slots.long()
+        kept.keys.index_copy_(0, slots, k.index_select(0, work.keep_rows))
+        kept.values.index_copy_(0, slots, v.index_select(0, work.keep_rows))
     return rounded(out, dtype).flatten(1)
 
 

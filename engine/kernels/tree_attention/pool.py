@@ -11,7 +11,10 @@ import torch
 from spinf_serve.engine.kernels.ops import LayerShape
 from spinf_serve.engine.kernels.tree_attention.kept import Room, Rooms, slots_needed
 from spinf_serve.engine.kernels.tree_attention.kernel import Kept
-from spinf_serve.engine.tree.plan import TreeSlice
+from spinf_serve.engine.tree.plan import TRUNK_BLOCK, TreeSlice
+
+_SCRATCH = 0
+"""The key of a room that no trunk has: trees count from 1, trunks that stay down from -1."""
 
 
 class Pool:
@@ -57,13 +60,26 @@ class Pool:
 
     def set_aside(self, slots: int) -> None:
         """Memory for trunks that outlive their trees, a multiple of `TRUNK_BLOCK` slots. Once."""
-        if slots:
-            self._grow(slots)
+        if slots <= TRUNK_BLOCK:
+            return
+        self._grow(slots)
+        # A block of it nobody reads.
+        self._rooms.take(_SCRATCH, TRUNK_BLOCK)
         self._set_aside = slots
+
+    @property
+    def scratch(self) -> int | None:
+        """A slot that anything may be written to; None where nothing was set aside."""
+        return self._rooms.taken[_SCRATCH].start if self._set_aside else None
+
+    @property
+    def capacity(self) -> int:
+        """Slots in all. While it is the same, so are the tensors."""
+        return self._rooms.capacity
 
     def holds(self, tokens: int) -> bool:
         """Whether a trunk fits into what was set aside."""
-        return self.slots(tokens) <= self._set_aside
+        return self.slots(tokens) <= self._set_aside - TRUNK_BLOCK
 
     def reserve(self, key: int, tokens: int) -> bool:
         """A room for a trunk in the memory that there is; False when no run of it is free."""

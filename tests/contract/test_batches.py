@@ -1,6 +1,7 @@
 """Batch files through the unmodified SDK of OpenAI, and over plain HTTP where it has no words."""
 
 import json
+import re
 import signal
 import sys
 import threading
@@ -113,6 +114,18 @@ def test_rows_are_answered_as_the_route_answers_them(client, kept):
         direct = kept.score(asked["body"]).json()
         assert answer["body"]["results"] == direct["results"]
         assert answer["body"].keys() == direct.keys()
+
+
+def test_the_page_about_batches_runs(kept):
+    page = (ROOT / "docs/batches.md").read_text("utf-8")
+    [block] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    block = block.replace("http://127.0.0.1:8000", kept.url).replace("sleep(5)", "sleep(0.05)")
+    assert kept.url in block and "sleep(0.05)" in block
+    process = start_process(ROOT, [sys.executable, "-c", block])
+    out, log = process.communicate(timeout=60)
+    assert process.returncode == 0, log
+    first, second = out.splitlines()
+    assert first.startswith("review-0 [{") and second.startswith("review-1 [{")
 
 
 @pytest.mark.parametrize(
@@ -499,6 +512,7 @@ def test_after_sudden_ends_every_row_stands_once(tmp_path):
     for life in range(3):
         process, url = serving(tmp_path, 0.02 if life < 2 else 0.0)
         try:
+            client: Any
             with openai.OpenAI(api_key="x", base_url=f"{url}/v1", max_retries=20) as client:
                 if not batch_id:
                     batch_id = begun(client, *rows).id

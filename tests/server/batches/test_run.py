@@ -191,7 +191,7 @@ class Stuck(StubEngine):
 
     answered = 0
 
-    def step(self):
+    def step(self) -> Any:
         held = {job: None for job in self._jobs if job.work.content == "first"}
         self._jobs = {job: None for job in self._jobs if job not in held}
         done = super().step()

@@ -48,9 +48,10 @@ class Gauges:
 
     def _of_server(self) -> Iterator[Metric]:
         service, worker = self._service, self._service.worker
-        draining = service.draining
-        yield _gauge("ready", "1 when requests are answered", worker.ready and not draining)
-        yield _gauge("draining", "1 when new requests are turned away", draining)
+        stuck = worker.step_seconds > service.config.stuck_seconds
+        ready = worker.ready and not service.draining and not stuck
+        yield _gauge("ready", "1 when requests are answered, as /readyz says", ready)
+        yield _gauge("draining", "1 when new requests are turned away", service.draining)
         yield _gauge("http_requests_running", "HTTP requests in work", self._traffic.running)
         held = service.admission.held
         yield _by_priority(

@@ -356,6 +356,7 @@ def test_a_stuck_pass_shows_in_health_until_it_is_over():
             "--stuck-seconds" in live["error"] == ready["error"] or "running for" in ready["error"]
         )
         assert server.http.get("/healthz").status_code == 200
+        assert value(server, "spinf_ready") == 0
         stub.gate.set()
         asking.join()
         until(lambda: server.http.get("/livez").status_code == 200)

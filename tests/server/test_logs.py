@@ -74,6 +74,13 @@ def test_a_request_is_one_line_of_json_with_its_cost_and_no_content(log):
         assert not re.search("private|hush|silent|unseen|a-token-of-ours| yes", shown)
 
 
+def test_the_address_is_the_one_that_a_proxy_on_this_machine_tells(log):
+    with running(StubEngine(LIMITS).as_engine, ServerConfig(limits=LIMITS)) as server:
+        assert server.score(request(), **{"X-Forwarded-For": "10.1.2.3"}).status_code == 200
+    [line] = [json.loads(raw) for raw in formatted("json", *records_of(log))]
+    assert line["address"] == "10.1.2.3"
+
+
 def test_a_refusal_has_its_code_and_no_quote(log):
     with running(StubEngine(LIMITS).as_engine, ServerConfig(limits=LIMITS)) as server:
         assert server.score(request(scoring_typo="hidden")).status_code in (200, 400)

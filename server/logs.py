@@ -58,7 +58,7 @@ def log_request(handled: Handled, ended: Ended | None) -> None:
     path = quote(handled.path[:_MAX_PATH_CHARS], safe="/:@+,;=()[]!$&' ")
     rest = [f"key {handled.caller.name}"] if handled.caller.name != ANONYMOUS else []
     rest += [handled.code] if handled.code else []
-    rest += [f"{fields['prompts']} prompts"] if "prompts" in fields else []
+    rest += [f"prompts {fields['prompts']}"] if "prompts" in fields else []
     logger.log(
         level,
         "%s %s %d in %.1f ms (%s)",

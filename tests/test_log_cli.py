@@ -113,7 +113,7 @@ def test_a_list_has_the_newest_first_and_can_be_narrowed(run, world):
     )
 
     def found(*flags: str) -> int:
-        return json.loads(run("list", world.path, "--json", *flags)[1])["found"]
+        return int(json.loads(run("list", world.path, "--json", *flags)[1])["found"])
 
     assert found("--safe") == 2 and found("--unsafe") == 2
     assert found("--flagged", "anger") == 2 and found("--flagged", "topic") == 0

@@ -152,7 +152,8 @@ def pack_facts(connection: sqlite3.Connection, digest: str) -> PackFacts:
     ).fetchone()
     if found is None:
         raise KeyError(digest)
-    return PackFacts(*found[:3], json.loads(found[3]))
+    pack, version, _, facts = found
+    return PackFacts(pack, version, digest, json.loads(facts))
 
 
 def _decided(connection: sqlite3.Connection, asked: int) -> tuple[Decided, ...]:
@@ -164,7 +165,11 @@ def _decided(connection: sqlite3.Connection, asked: int) -> tuple[Decided, ...]:
     )
     return tuple(
         Decided(
-            *row[:5],
+            pack=row[0],
+            version=row[1],
+            digest=row[2],
+            context=row[3],
+            state=row[4],
             call=json.loads(row[5]),
             decision=json.loads(row[6]),
             route=json.loads(row[7]),

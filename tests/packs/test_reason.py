@@ -1,5 +1,7 @@
 """Reasons: the numbers that decided, with the thresholds of the call and not only the pack's."""
 
+from dataclasses import replace
+
 import pytest
 
 from spinf_serve.packs.decision import DecisionCall
@@ -21,32 +23,30 @@ def told(call: DecisionCall, **changes: object) -> str:
     return reason(pack, constants, call, found)
 
 
-PER_CATEGORY = {"mode": "per_category", "critical": ()}
+PER_CATEGORY = DecisionCall(mode="per_category", critical=())
 
 
 def test_the_flagged_categories_stand_beside_their_thresholds():
-    _, _, found = evaluated(DecisionCall(**PER_CATEGORY))
+    _, _, found = evaluated(PER_CATEGORY)
     anger, money = found.categories["anger"].score, found.categories["money"].score
     assert anger >= 0.5 and money >= 0.4
-    assert told(DecisionCall(**PER_CATEGORY)) == (
-        f"anger {anger:.4g} reaches 0.5, money {money:.4g} reaches 0.4"
-    )
+    assert told(PER_CATEGORY) == (f"anger {anger:.4g} reaches 0.5, money {money:.4g} reaches 0.4")
 
 
 def test_a_threshold_of_the_call_is_the_one_that_is_told():
-    call = DecisionCall(**PER_CATEGORY, thresholds={"anger": 0.99, "money": None})
+    call = replace(PER_CATEGORY, thresholds={"anger": 0.99, "money": None})
     _, _, found = evaluated(call)
     assert not found.verdict.unsafe
     assert told(call) == f"anger {found.categories['anger'].score:.4g} stays below 0.99"
 
 
 def test_a_category_that_lacks_what_it_requires_says_so():
-    call = DecisionCall(**PER_CATEGORY, thresholds={"anger": 0.99})
+    call = replace(PER_CATEGORY, thresholds={"anger": 0.99})
     assert told(call).endswith("reaches 0.4, but not what it requires: anger")
 
 
 def test_without_a_threshold_nothing_decides():
-    call = DecisionCall(**PER_CATEGORY, thresholds={"anger": None, "money": None})
+    call = replace(PER_CATEGORY, thresholds={"anger": None, "money": None})
     assert told(call) == "no category of the pack decides"
 
 
@@ -54,7 +54,7 @@ def test_without_a_threshold_nothing_decides():
 def test_one_score_decides_in_the_other_modes(mode, name):
     call = DecisionCall(mode=mode, threshold=0.25, critical=())
     _, _, found = evaluated(call)
-    score = found.verdict.score
+    score = found.verdict.score or 0.0
     side = "reaches" if score >= 0.25 else "stays below"
     assert told(call) == f"{found.verdict.category or name} {score:.4g} {side} 0.25"
 

@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from typing import Any
 
 import numpy as np
 import pytest
@@ -129,7 +130,7 @@ def test_a_log_is_imported_as_a_random_sample(log, tmp_path):
 
 
 def test_scores_of_the_sample_count_a_content_once(tmp_path):
-    said = [
+    said: list[tuple[str, float, dict[str, Any]]] = [
         ("a", 0.1, {}),
         ("b", 0.2, {}),
         ("a", 0.1, {}),

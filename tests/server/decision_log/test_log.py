@@ -15,6 +15,7 @@ from spinf_serve.engine.work import Limits
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.server.config import ServerConfig
 from spinf_serve.server.decision_log import log as log_module
+from spinf_serve.server.decision_log import making, writing
 from spinf_serve.server.decision_log.entries import Entry, content_digest
 from spinf_serve.server.decision_log.log import DecisionLog
 from spinf_serve.server.decision_log.opening import open_decision_log
@@ -69,7 +70,8 @@ def ask(server: Running, content: str, *queries: dict[str, Any], **fields: Any) 
     }
     answer = server.score(body)
     assert answer.status_code == 200, answer.text
-    return answer.json()
+    told: dict[str, Any] = answer.json()
+    return told
 
 
 def test_an_entry_says_what_the_answer_said_and_more(serving, tmp_path):
@@ -94,9 +96,8 @@ def test_an_entry_says_what_the_answer_said_and_more(serving, tmp_path):
         assert {key: found[key] for key in one} == one
     assert decided.categories["money"]["threshold"] == 0.4
     verdict = told["decision"]
-    assert {key: decided.decision[key] for key in verdict} == {
-        key: value for key, value in verdict.items()
-    }
+    assert decided.decision is not None and decided.reason is not None
+    assert {key: decided.decision[key] for key in verdict} == verdict
     assert decided.reason.startswith(("critical: anger", "the layer"))
     assert set(decided.reads) == {"angry", "refund", "bill", "notbill"}
 
@@ -131,6 +132,7 @@ def test_a_call_s_own_thresholds_are_kept(serving, tmp_path):
     assert decided.call == decision
     assert decided.categories["anger"]["threshold"] == 0.0
     assert decided.context == "chat"
+    assert decided.reason is not None
     assert "anger" in decided.reason and "reaches 0" in decided.reason
 
 
@@ -262,7 +264,8 @@ def test_a_log_that_cannot_be_written_fails_no_request_and_loses_nothing(
 ):
     path = tmp_path / "decisions.db"
     monkeypatch.setattr(log_module, "RETRY_SECONDS", 0.05)
-    real, faults = log_module.write, []
+    real = writing.write
+    faults: list[int] = []
 
     def write(*arguments: Any) -> None:
         if len(faults) < 3:
@@ -329,7 +332,7 @@ def test_a_log_that_was_moved_away_is_begun_anew(serving, tmp_path):
 
 
 def test_a_fault_in_one_request_s_entries_leaves_the_others(serving, tmp_path, monkeypatch, caplog):
-    real = log_module.entries_of
+    real = making.entries_of
 
     def entries_of(request: Any, *rest: Any) -> Any:
         if "poison" in request.asked.call.inputs[0].content:

@@ -4,7 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from spinf_serve.packs.errors import Unusable
 from spinf_serve.server.config import ServerConfig
 from spinf_serve.server.decision_log.entries import content_digest
 from spinf_serve.server.decision_log.tables import connect
+from spinf_serve.server.served_packs import ServedPacks
 from tests.support.decision_logs import by_deadline, log_of
 from tests.support.served_packs import fitted, served_from, write_packs
 from tests.support.servers import Running, question, running
@@ -60,9 +61,8 @@ def packs(tmp_path_factory):
     return served_from(folder)
 
 
-@pytest.fixture
-def world(packs, tmp_path) -> Iterator[World]:
-    path = tmp_path / "log.db"
+@contextmanager
+def made(packs: ServedPacks, path: Path) -> Iterator[World]:
     config = ServerConfig(decision_log=str(path), log_content="text", log_sample=1.0)
     with running(lambda: StubEngine(Limits()).as_engine(), config, packs=packs) as server:
         answers = []
@@ -76,6 +76,19 @@ def world(packs, tmp_path) -> Iterator[World]:
             answers.append(answer.json())
         by_deadline(lambda: log_of(server).counts().written == 4)
         yield World(path, answers, server)
+
+
+@pytest.fixture
+def world(packs, tmp_path) -> Iterator[World]:
+    with made(packs, tmp_path / "log.db") as it:
+        yield it
+
+
+@pytest.fixture(scope="module")
+def shared(packs, tmp_path_factory) -> Iterator[World]:
+    """A world for tests that only look."""
+    with made(packs, tmp_path_factory.mktemp("shared") / "log.db") as it:
+        yield it
 
 
 @pytest.fixture
@@ -99,21 +112,21 @@ def left_in(world: World) -> bytes:
     return b"".join(file.read_bytes() for file in files)
 
 
-def test_a_list_has_the_newest_first_and_can_be_narrowed(run, world):
-    code, out, err = run("list", world.path)
+def test_a_list_has_the_newest_first_and_can_be_narrowed(run, shared):
+    code, out, err = run("list", shared.path)
     assert (code, err) == (0, "")
     head, *lines = out.splitlines()
     assert head.startswith("4 entries from ") and head.endswith("4 with their text")
     ids = [line.split()[3] for line in lines]
-    first, second, third = (answer["id"] for answer in world.answers)
+    first, second, third = (answer["id"] for answer in shared.answers)
     assert ids == [f"{third}/c1", f"{third}/c0", f"{second}/c0", f"{first}/c0"]
     assert "  demo/support 0.1.0  unsafe  anger " in lines[2]
-    assert run("list", world.path, "--limit", 1)[1].splitlines()[-1] == (
+    assert run("list", shared.path, "--limit", 1)[1].splitlines()[-1] == (
         "and 3 more; --limit shows them, or narrow it down"
     )
 
     def found(*flags: str) -> int:
-        return int(json.loads(run("list", world.path, "--json", *flags)[1])["found"])
+        return int(json.loads(run("list", shared.path, "--json", *flags)[1])["found"])
 
     assert found("--safe") == 2 and found("--unsafe") == 2
     assert found("--flagged", "anger") == 2 and found("--flagged", "topic") == 0
@@ -123,13 +136,13 @@ def test_a_list_has_the_newest_first_and_can_be_narrowed(run, world):
     assert found("--caller", "anonymous") == 4 and found("--band", "act") == 0
 
 
-def test_one_command_says_why_with_questions_thresholds_and_how_to_ask_again(run, world):
-    code, out, err = run("why", world.path, "--text", ANGRY)
+def test_one_command_says_why_with_questions_thresholds_and_how_to_ask_again(run, shared):
+    code, out, err = run("why", shared.path, "--text", ANGRY)
     assert (code, err) == (0, "")
-    told = world.answers[1]["results"][0]["packs"][0]
+    told = shared.answers[1]["results"][0]["packs"][0]
     anger = told["categories"]["anger"]["score"]
     lines = out.splitlines()
-    assert lines[0] == f"request {world.answers[1]['id']}, content c0 (entry 2)"
+    assert lines[0] == f"request {shared.answers[1]['id']}, content c0 (entry 2)"
     for line in (
         f"    | {ANGRY}",
         f"  model    {SERVED.id}",
@@ -146,24 +159,24 @@ def test_one_command_says_why_with_questions_thresholds_and_how_to_ask_again(run
     assert any(line.startswith("  spinf-serve log show") for line in lines)
 
 
-def test_a_content_is_found_by_its_file_with_or_without_the_last_line_end(run, world, tmp_path):
+def test_a_content_is_found_by_its_file_with_or_without_the_last_line_end(run, shared, tmp_path):
     file = tmp_path / "mail.txt"
     for text in (ANGRY, f"{ANGRY}\n", f"{ANGRY}\r\n"):
         file.write_bytes(text.encode())
-        assert run("why", world.path, "--content", file)[0] == 0
+        assert run("why", shared.path, "--content", file)[0] == 0
     file.write_text(f"{ANGRY}\n\n")
-    assert run("why", world.path, "--content", file) == (1, "the log holds no such decision\n", "")
+    assert run("why", shared.path, "--content", file) == (1, "the log holds no such decision\n", "")
 
 
-def test_a_request_has_a_reason_for_each_of_its_contents(run, world):
-    code, out, _ = run("why", world.path, "--request", world.answers[2]["id"])
+def test_a_request_has_a_reason_for_each_of_its_contents(run, shared):
+    code, out, _ = run("why", shared.path, "--request", shared.answers[2]["id"])
     assert code == 0
     assert sum(line.startswith("request ") for line in out.splitlines()) == 2
     assert "content c0" in out and "content c1" in out and "stays below 1" in out
 
 
-def test_with_nothing_flagged_the_nearest_category_is_explained(run, world):
-    _, out, _ = run("why", world.path, "--text", CALM)
+def test_with_nothing_flagged_the_nearest_category_is_explained(run, shared):
+    _, out, _ = run("why", shared.path, "--text", CALM)
     lines = out.splitlines()
     (at,) = [n for n, line in enumerate(lines) if line == "  the others"]
     explained = [line for line in lines[:at] if re.match(r"  \w+: score", line)]
@@ -180,8 +193,8 @@ def test_a_category_that_lacks_another_says_so(run, world):
     assert "reaches 0, not flagged without anger" in out
 
 
-def test_why_as_json_has_everything(run, world):
-    told = json.loads(run("why", world.path, "--digest", content_digest(CALM), "--json")[1])
+def test_why_as_json_has_everything(run, shared):
+    told = json.loads(run("why", shared.path, "--digest", content_digest(CALM), "--json")[1])
     (entry,) = told["entries"]
     assert (told["found"], entry["input"], entry["text"]) == (1, "c0", CALM)
     digest = entry["decided"][0]["digest"]
@@ -280,24 +293,24 @@ def test_old_entries_are_pruned(run, world):
     assert json.loads(run("list", world.path, "--json")[1])["found"] == 2
 
 
-def test_entries_are_exported_with_or_without_texts(run, world, tmp_path):
+def test_entries_are_exported_with_or_without_texts(run, shared, tmp_path):
     out = tmp_path / "out.jsonl"
-    assert run("export", world.path, out)[1] == f"4 entries written to {out}\n"
+    assert run("export", shared.path, out)[1] == f"4 entries written to {out}\n"
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert [line["text"] for line in lines] == [ANGRY, ANGRY, CALM, ""]
     assert lines[0]["decided"][0]["categories"]["anger"]["score"] > 0.5
-    code, bare, _ = run("export", world.path, "-", "--without-text", "--safe")
+    code, bare, _ = run("export", shared.path, "-", "--without-text", "--safe")
     assert code == 0
     assert [json.loads(line)["digest"] for line in bare.splitlines()] == [
         content_digest(CALM), content_digest("")
     ]  # fmt: skip
     assert CALM not in bare
-    assert run("export", world.path, world.path)[2].endswith(
+    assert run("export", shared.path, shared.path)[2].endswith(
         "is the log itself: name another file\n"
     )
 
 
-def test_what_cannot_be_meant_is_refused(run, world):
+def test_what_cannot_be_meant_is_refused(run, shared):
     for arguments, message in (
         (["why"], "say which decision by one of --request ID, "),
         (["why", "--text", "a", "--entry", "1"], "; 2 are given"),
@@ -309,7 +322,7 @@ def test_what_cannot_be_meant_is_refused(run, world):
         (["show", "99"], "has no entry 99"),
     ):
         command, *rest = arguments
-        code, out, err = run(command, world.path, *rest)
+        code, out, err = run(command, shared.path, *rest)
         assert (code, out) == (2, "")
         assert message in err
 

@@ -13,6 +13,11 @@ from spinf_serve.server.wire.confidence import (
     score_confidence,
 )
 
+_LOW_MASS = (
+    "less than a tenth of the model's probability lies on the labels of this question, so that p "
+    "compares unlikely answers: take labels that answer the question in words, or a larger model"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ClosedAnswer:
@@ -61,6 +66,8 @@ def notes(warnings: Sequence[Warning]) -> dict[str, Any]:
         return {}
     entries = []
     for warning in warnings:
-        entry = {"code": warning.code, "message": warning.message, "param": warning.param}
+        # How a question ends is the wording's doing here, not the caller's.
+        message = _LOW_MASS if warning.code == "low_option_mass" else warning.message
+        entry = {"code": warning.code, "message": message, "param": warning.param}
         entries.append(entry | ({"question": warning.question_id} if warning.question_id else {}))
     return {"x_warnings": entries}

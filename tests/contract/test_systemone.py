@@ -8,20 +8,23 @@ import httpx
 import pytest
 import zstandard
 
-from spinf_serve.server.config import ServerConfig
-from tests.contract.conftest import LIMITS, TOKEN
-from tests.support.servers import Running, running
-from tests.support.stub_engine import StubEngine
+from tests.contract.conftest import TOKEN
+from tests.support.servers import Running
+from tests.support.stub_engine import POOR
 
 STATE = "Billed twice. Please refund one of the two charges."
-NOUL = {"type": "noul", "instructions": "Does the writer ask for money back?"}
-TEAM = {
+NOUL: dict[str, Any] = {"type": "noul", "instructions": "Does the writer ask for money back?"}
+TEAM: dict[str, Any] = {
     "type": "choice",
     "instructions": "Who handles it?",
     "criteria": {"Billing": "payments", "Tech": None, "Sales": None},
 }
-HEAT = {"type": "score", "instructions": "How upset?", "criteria": ["calm", "annoyed", "furious"]}
-QUESTIONS = {"refund": NOUL, "team": TEAM, "heat": HEAT}
+HEAT: dict[str, Any] = {
+    "type": "score",
+    "instructions": "How upset?",
+    "criteria": ["calm", "annoyed", "furious"],
+}
+QUESTIONS: dict[str, Any] = {"refund": NOUL, "team": TEAM, "heat": HEAT}
 
 
 def body(questions: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -272,8 +275,9 @@ def test_parts_are_matched_with_assets(server, assets, parts, status):
     assert "detail" in answer.json()
 
 
-def test_a_server_that_chats_frames_nothing_that_text_could_spell():
-    """The stub has no frame; what counts is that the marks of a chat in a state stay text."""
-    with running(lambda: StubEngine(LIMITS).as_engine(), ServerConfig(limits=LIMITS)) as it:
-        marked = answers(it, {"q": NOUL}, state="<|im_end|>")
-        assert marked != answers(it, {"q": NOUL}, state="")
+def test_labels_that_the_model_hardly_thinks_of_are_told(stub_server):
+    """In words for who wrote a question and no template."""
+    value = post(stub_server, body({"q": {**NOUL, "instructions": POOR}})).json()
+    [note] = value["x_warnings"]
+    assert (note["code"], note["question"]) == ("low_option_mass", "q")
+    assert "labels" in note["message"] and "template" not in note["message"]

@@ -135,8 +135,15 @@ def _row(line: bytes, endpoint: str, end_bytes: int) -> Row:
     body = value["body"]
     if not isinstance(body, dict):
         raise _invalid(f"the body is an object, not {kind_of(body)}", "body")
-    # Escapes keep what UTF-8 cannot hold, for the route to refuse by its own words.
-    return Row(_custom_id(value["custom_id"]), json.dumps(body).encode(), end_bytes)
+    return Row(_custom_id(value["custom_id"]), _encoded(body), end_bytes)
+
+
+def _encoded(body: dict[str, Any]) -> bytes:
+    try:
+        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        # Escapes keep what UTF-8 cannot hold, for the route to refuse in its own words.
+        return json.dumps(body).encode()
 
 
 def _custom_id(value: Any) -> str:

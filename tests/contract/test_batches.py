@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import socket
 import sys
 import threading
 import time
@@ -338,6 +339,29 @@ def test_an_upload_is_larger_than_bodies_may_be_and_its_hour_is_kept(stub, tmp_p
         )
         assert file.bytes > 10 * 2048
         assert file.expires_at == file.created_at + 3600
+
+
+def test_an_upload_that_stops_or_is_left_leaves_nothing(stub, tmp_path):
+    head = (
+        b"POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n"
+        b"Content-Type: multipart/form-data; boundary=b\r\n\r\n"
+        b'--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nrows'
+    )
+    files = tmp_path / "files"
+    with running(stub.as_engine, keeping(tmp_path, body_idle_seconds=1)) as server:
+        address = (server.http.base_url.host, server.http.base_url.port)
+        with socket.create_connection(address, timeout=20) as stalled:
+            stalled.sendall(head)
+            until(lambda: len(list(files.iterdir())) == 1)
+            answer = stalled.makefile("rb").read()
+        assert answer.startswith(b"HTTP/1.1 400") and b"--body-idle-seconds" in answer
+        assert list(files.iterdir()) == []
+    with running(StubEngine(LIMITS).as_engine, keeping(tmp_path)) as server:
+        address = (server.http.base_url.host, server.http.base_url.port)
+        with socket.create_connection(address, timeout=20) as left:
+            left.sendall(head)
+            until(lambda: len(list(files.iterdir())) == 1)
+        until(lambda: list(files.iterdir()) == [])
 
 
 def test_a_file_that_a_batch_reads_stays_until_its_end(client, stub):

@@ -86,10 +86,33 @@ def test_the_numbers_of_lines_hold_behind_one_that_is_too_long(tmp_path):
 
 
 def test_a_body_may_have_just_the_bytes_that_are_allowed(tmp_path):
-    size = len(json.dumps({"x": "y" * 50}))
+    size = len('{"x":""}') + 50
     text = line(body={"x": "y" * 50})
     assert checked(tmp_path / "rows", text, max_body_bytes=size) == (1, [])
     assert checked(tmp_path / "rows", text, max_body_bytes=size - 1)[1][0].code == "body_too_large"
+
+
+def test_letters_beyond_ascii_have_their_bytes_of_utf_8(tmp_path):
+    text = line(body={"x": "讀" * 50})
+    size = len('{"x":""}') + 3 * 50
+    assert checked(tmp_path / "rows", text, max_body_bytes=size) == (1, [])
+    assert checked(tmp_path / "rows", text, max_body_bytes=size - 1)[1][0].code == "body_too_large"
+
+
+def test_what_is_nested_too_deeply_to_be_read_is_a_flaw_of_its_line(tmp_path):
+    def nested(levels: int) -> str:
+        value = "[" * levels + "]" * levels
+        return line().replace('"body": {"a": 1}', f'"body": {{"a": {value}}}')
+
+    # To the last level that can be read, it can be written too.
+    texts = [nested(levels) for levels in (*range(940, 1000), 100_000)]
+    total, flaws = checked(tmp_path / "rows", *texts, max_body_bytes=10**6)
+    assert total == len(texts)
+    assert {(flaw.code, "too deeply" in flaw.message) for flaw in flaws} <= {
+        ("invalid_json", True),
+        ("duplicate_id", False),
+    }
+    assert (flaws[-1].code, flaws[-1].line) == ("invalid_json", total)
 
 
 def test_a_file_is_read_no_further_than_needed(tmp_path, monkeypatch):

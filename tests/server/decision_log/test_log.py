@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from spinf_serve.server.decision_log.entries import Entry, content_digest
 from spinf_serve.server.decision_log.log import DecisionLog
 from spinf_serve.server.decision_log.opening import open_decision_log
 from spinf_serve.server.decision_log.reading import Wanted, entries, pack_facts
+from spinf_serve.server.decision_log.removing import remove
 from spinf_serve.server.decision_log.tables import connect, create
 from tests.support.decision_logs import by_deadline, log_of
 from tests.support.served_packs import fitted, served_from, write_packs
@@ -397,3 +399,37 @@ def test_every_column_that_is_json_can_be_asked_in_sql(serving, tmp_path):
             "SELECT json_extract(categories, '$.anger.score') FROM decided"
         ).fetchone()
     assert json.loads(json.dumps(score)) == score and 0 < score < 1
+
+
+def test_what_was_written_is_there_when_the_server_dies(serving, tmp_path):
+    path, image = tmp_path / "decisions.db", tmp_path / "crashed"
+    image.mkdir()
+    with serving() as server:
+        for n in range(5):
+            assert server.score(request(f"content {n}")).status_code == 200
+        by_deadline(lambda: log_of(server).counts().written == 5)
+        # What a killed process leaves: its files as they are, with nothing closed.
+        for file in (path, path.with_name(f"{path.name}-wal")):
+            shutil.copy(file, image)
+    assert len(kept(image / "decisions.db")) == 5
+
+
+def test_a_log_is_read_and_deleted_from_while_it_is_written(serving, tmp_path):
+    path = tmp_path / "decisions.db"
+    removed = 0
+    with serving(log_content="text") as server:
+        for n in range(60):
+            assert server.score(inputs(f"keep {n}", f"forget {n}")).status_code == 200
+            if n % 5 == 4:
+                wanted = Wanted(digests=[content_digest(f"forget {m}") for m in range(n + 1)])
+                with closing(connect(path)) as connection:
+                    removed += remove(connection, wanted).entries
+        by_deadline(lambda: log_of(server).counts().waiting == 0)
+        counts = log_of(server).counts()
+    assert (counts.written, counts.lost) == (120, 0)
+    texts = [one.text for one in kept(path)]
+    assert removed > 0
+    assert len(texts) == 120 - removed
+    assert [text for text in texts if text and text.startswith("keep")] == [
+        f"keep {n}" for n in range(60)
+    ]

@@ -50,7 +50,7 @@ def asker(config: ServerConfig, server: str | None) -> Iterator[Ask]:
     if worker.load_error is not None:
         raise worker.load_error
     service = Service(config, worker, open_packs(config))
-    caller = Caller(trusted=False, sees_counters=False)
+    caller = Caller(trusted=False, sees_counters=config.debug)
 
     async def stays() -> None:
         await asyncio.Event().wait()

@@ -3,19 +3,18 @@
 A base install (no torch, no fastapi) can run everything here that needs neither.
 """
 
-import asyncio
 import json
 import sys
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from spinf_serve import __version__
+from spinf_serve.asking import asker
 from spinf_serve.bench_cli import bench, refuse_unmeant
 from spinf_serve.data_cli import data
 from spinf_serve.decide_cli import decide, estimate
@@ -178,31 +177,8 @@ def _score_here(body: bytes, config: ServerConfig) -> tuple[int, Any]:
         decode(body)
     except Refused as refusal:
         return refusal.status, envelope(refusal, new_request_id(), caller)
-    from spinf_serve.engine.api import open_engine
-    from spinf_serve.server.service import Arrival, Service
-    from spinf_serve.server.wire.score_wire import ScoreWire
-    from spinf_serve.server.worker import Worker
-
-    opened = Event()
-    worker = Worker(partial(open_engine, config.engine, config.limits), opened.set)
-    with interruptible(), progress("loading the model"):
-        worker.start()
-        opened.wait()
-    if worker.load_error is not None:
-        raise worker.load_error
-
-    async def stays() -> None:
-        await asyncio.Event().wait()
-
-    service = Service(config, worker, served_packs(config))
-    arrival = Arrival(new_request_id(), caller, body, gone=stays)
-    try:
-        with interruptible(), progress("scoring"):
-            return 200, json.loads(asyncio.run(service.answer(arrival, ScoreWire())))
-    except SpinfError as refusal:
-        return refusal.status, envelope(refusal, arrival.request_id, caller)
-    finally:
-        service.stop()
+    with asker(config, None) as ask, interruptible(), progress("scoring"):
+        return ask(body)
 
 
 @models.command("list")

@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from spinf_serve.engine.api import Engine, Job, Priority, Turn
@@ -157,9 +158,10 @@ class Service:
         slot: Slot,
     ) -> bytes:
         """The answer to a request that holds a slot; `document` is None while it is not decoded."""
-        found = document or await self.on_host(lambda: decode(arrival.body))
+        if document is None:
+            document = await self.on_host(lambda: decode(arrival.body))
         prepared = await self.on_host(
-            lambda: _prepare(found, engine, arrival.caller, wire, self.packs)
+            partial(_prepare, document, engine, arrival.caller, wire, self.packs)
         )
         progress.asked = prepared.asked
         slot.weigh(sum(job.counts.packed_tokens for job in prepared.jobs))

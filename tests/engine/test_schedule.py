@@ -3,12 +3,14 @@
 import random
 from collections import Counter
 from itertools import count
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spinf_serve.engine.api import Job
 from spinf_serve.engine.bench.checks import answer_bits
 from spinf_serve.engine.schedule import MOST_BEGUN, Backlog, Schedule
 from spinf_serve.engine.tree.packing import PackedPass, Reads, Tree, new_tree
@@ -24,9 +26,9 @@ _keys = count(1)
 def tree_of(rows: int, *, has_trunk: bool = True) -> Tree:
     """A tree of so many rows: a trunk and two questions of three rows, or many questions alone."""
     empty = np.zeros(0, np.int32)
-    if has_trunk:
-        trunk, sequences = np.arange(rows - 3, dtype=np.int32), [(0, 1), (0, 2)]
-    else:
+    sequences: list[tuple[int, ...]] = [(0, 1), (0, 2)]
+    trunk = np.arange(rows - 3, dtype=np.int32)
+    if not has_trunk:
         trunk, sequences = empty, [(n,) for n in range(rows)]
     trie = build_trie(sequences)
     reads = Reads(np.unique(trie.end), np.arange(len(sequences) + 1, dtype=np.int32), trie.end)
@@ -292,7 +294,8 @@ turns = st.builds(Turn, st.sampled_from("abc"), st.sampled_from(Priority))
 )
 def test_every_tree_is_read_once_and_counts_add_up(specs, asked, budget, draw):
     schedule = Schedule()
-    waiting, live, got = list(specs), {}, Counter()
+    waiting, live = list(specs), dict[int, Tree]()
+    got: Counter[int] = Counter()
     for _ in range(1000):
         if waiting and draw.random() < 0.6:
             rows, turn = waiting.pop()
@@ -340,7 +343,8 @@ def test_no_schedule_moves_a_bit(specs, asked, budget, ahead, seed):
     ]
     engine = engine_of(token_budget=budget, ahead=ahead)
     waiting = [engine.compile(work) for work in works]
-    cancelled, found = set(), {}
+    cancelled: set[Job] = set()
+    found: dict[Job, Any] = {}
     while waiting or engine.pending:
         match draw.randrange(4):
             case 0 if waiting:
@@ -375,7 +379,7 @@ def test_passes_that_start_after_a_cancel_hold_nothing_of_it(ahead):
     # Its floors go too: nobody else waits for them.
     assert len(engine.schedule) == 0
     engine.submit(stays, Turn("a"))
-    found = {}
+    found: dict[Job, Any] = {}
     while engine.pending:
         found |= dict(engine.step())
     floors = fake(engine).trees[-1] | set().union(*fake(engine).trees[before:])
@@ -391,7 +395,7 @@ def test_floors_stay_while_anybody_waits_for_them():
     engine.submit(second, Turn("b"))
     engine.cancel(first)
     assert engine.schedule.backlog(Priority.BATCH) == Backlog()
-    found = {}
+    found: dict[Job, Any] = {}
     while engine.pending:
         found |= dict(engine.step())
     assert answer_bits(found[second]) == answer_bits(engine_of().run([second.work])[0])

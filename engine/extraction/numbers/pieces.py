@@ -91,9 +91,17 @@ def word(text: str, *, any_case: bool = False) -> Piece:
 
 
 def words(*texts: str, any_case: bool = False) -> Piece:
-    """One of these texts, the longest one that fits first."""
-    longest_first = sorted(texts, key=lambda text: (-len(text), text))
-    return Alt(tuple(word(text, any_case=any_case) for text in longest_first))
+    """One of these texts, preferably a longer one. A tree by characters, since they may be many."""
+    rests: dict[str, list[str]] = {}
+    for text in texts:
+        first = text[:1].lower() if any_case else text[:1]
+        rests.setdefault(first, []).append(text[1:])
+    longer = [
+        seq(word(first, any_case=any_case), words(*rest, any_case=any_case))
+        for first, rest in rests.items()
+        if first
+    ]
+    return Alt((*longer, NOTHING)) if "" in rests else Alt(tuple(longer))
 
 
 NOTHING: Piece = Seq(())

@@ -1,0 +1,141 @@
+"""Text that a model writes: the most probable token each time, or one drawn with a seed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from spinf_serve.engine.extraction.answers import Finish, GeneratedAnswer, SlotAnswers
+from spinf_serve.engine.extraction.steps import Ask, Seen
+from spinf_serve.engine.extraction.vocabulary import Ends, Vocabulary
+
+_SPARE = 26
+"""Further tokens that are read where the most probable ones may be ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How tokens are chosen.
+
+    Attributes:
+        temperature: 0 takes the most probable token; else probabilities are raised to its inverse.
+        top_k: tokens that are considered, the end besides.
+        top_p: of those the most probable ones that have at least this share of their probability.
+        seed: with the number of the sequence it fixes every draw.
+        n: sequences.
+    """
+
+    temperature: float = 0.0
+    top_k: int = 1
+    top_p: float = 1.0
+    seed: int = 0
+    n: int = 1
+
+
+@dataclass(slots=True, eq=False)
+class _Sequence:
+    """One text in the making."""
+
+    draws: np.random.Generator
+    tokens: tuple[int, ...] = ()
+    spelled: bytes = b""
+    finish: Finish | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Generation:
+    """A generated slot on one content.
+
+    The model's own end, a newline and the stop text compete with the tokens as one event, which has
+    the probability of all of them.
+
+    Attributes:
+        vocabulary: of the model.
+        stop: text behind the slot.
+        max_tokens: of one sequence.
+        sampling: how tokens are chosen.
+    """
+
+    vocabulary: Vocabulary
+    stop: str
+    max_tokens: int
+    sampling: Sampling
+    _sequences: list[_Sequence] = field(init=False)
+    _ends: Ends = field(init=False)
+    _read: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self._ends = self.vocabulary.ends(self.stop)
+        self._sequences = [
+            _Sequence(np.random.Generator(np.random.Philox(key=(self.sampling.seed, number))))
+            for number in range(self.sampling.n)
+        ]
+
+    def asks(self) -> list[Ask]:
+        """What it wants to see next; sequences that are alike so far share it."""
+        return [
+            Ask(tokens, self._ends.ids, self.sampling.top_k + _SPARE) for tokens in self._wanted
+        ]
+
+    @property
+    def _wanted(self) -> list[tuple[int, ...]]:
+        return list(dict.fromkeys(one.tokens for one in self._sequences if one.finish is None))
+
+    def take(self, seen: Sequence[Seen]) -> None:
+        """What was read for `asks`."""
+        self._read += len(seen)
+        by_tokens = dict(zip(self._wanted, seen, strict=True))
+        for one in self._sequences:
+            if one.finish is None:
+                self._advance(one, by_tokens[one.tokens])
+
+    def _advance(self, one: _Sequence, seen: Seen) -> None:
+        token = self._choice(one, seen)
+        if token is None:
+            one.finish = "stop"
+            return
+        piece = self.vocabulary.pieces[token]
+        cut = self._ends.cut(piece)
+        one.tokens = (*one.tokens, token)
+        one.spelled += piece if cut is None else piece[:cut]
+        if cut is not None:
+            one.finish = "stop"
+        elif len(one.tokens) == self.max_tokens:
+            one.finish = "length"
+
+    def _choice(self, one: _Sequence, seen: Seen) -> int | None:
+        """The next token; None for the end."""
+        candidates = [
+            (token, logprob)
+            for token, logprob in zip(
+                seen.top_ids.tolist(), seen.top_logprobs.tolist(), strict=True
+            )
+            if token not in self._ends.every
+        ][: self.sampling.top_k]
+        end = float(np.logaddexp.reduce(seen.logprobs)) if len(seen.logprobs) else -np.inf
+        events: list[tuple[int | None, float]] = [(None, end), *candidates]
+        # The end first among equals: a text that may be over is.
+        events.sort(key=lambda event: -event[1])
+        if self.sampling.temperature == 0:
+            return events[0][0]
+        logs = np.array([logprob for _, logprob in events]) / self.sampling.temperature
+        weights = np.exp(logs - logs[0])
+        shares = np.cumsum(weights) / weights.sum()
+        kept = int(np.searchsorted(shares, self.sampling.top_p, side="left")) + 1
+        # One number a token, whatever is kept, so that a draw depends on its place alone.
+        drawn = one.draws.random() * shares[min(kept, len(shares)) - 1]
+        place = int(np.searchsorted(shares, drawn, side="right"))
+        return events[min(place, len(events) - 1)][0]
+
+    def answers(self) -> SlotAnswers:
+        """The texts, sequence by sequence."""
+        generated = tuple(
+            GeneratedAnswer(
+                # A character that the last token left unfinished is left out.
+                one.spelled.decode(errors="ignore").strip(),
+                one.finish or "length",
+                len(one.tokens),
+            )
+            for one in self._sequences
+        )
+        return SlotAnswers(kind="text", generated=generated, tokens=self._read)

@@ -72,7 +72,9 @@ def known(rows: Iterable[Row]) -> list[Known]:
         Known(
             row.id,
             sha256(
-                json.dumps([row.text, row.context, sorted(row.parameters.items())]).encode()
+                json.dumps(
+                    [row.media or row.text, row.context, sorted(row.parameters.items())]
+                ).encode()
             ).hexdigest(),
             row.group,
             row.labels,

@@ -129,6 +129,8 @@ _MIGRATIONS: Final = (
         parts BIGINT[] NOT NULL             -- contents that were read for it, in order
     );
     """,
+    # Path or URL of what a row is about in place of a text, which is '' then.
+    "ALTER TABLE item ADD COLUMN media VARCHAR",
 )
 """What each version adds to the tables of the one before; never changed once released."""
 

@@ -30,6 +30,7 @@ from spinf_serve.evals.score_tables import (
 )
 from spinf_serve.packs.digests import content_digest, prompt_digest
 from spinf_serve.packs.errors import Refused, Unusable
+from spinf_serve.packs.files import shown
 from spinf_serve.packs.pack import Pack
 from spinf_serve.packs.present import halves
 from spinf_serve.packs.question import Question
@@ -188,21 +189,33 @@ def items(
 ) -> list[Item]:
     """The next rows of a dataset behind the row `after`, as a pack presents them."""
     query = (
-        "SELECT number, row_id, text, context, parameters, content_digest FROM item"
+        "SELECT number, row_id, text, context, parameters, content_digest, media FROM item"
         f" WHERE {_OF_SPLIT} AND number > $3 ORDER BY number LIMIT $4"
     )
     found = []
-    for number, id, text, context, parameters, text_digest in connection.execute(
+    for number, id, text, context, parameters, text_digest, media in connection.execute(
         query, [dataset, split, after, count]
     ).fetchall():
+        if media is not None:
+            found.append(Item(number, id, _no_media(media), text_digest))
+            continue
         try:
-            before, after = halves(pack, context, json.loads(parameters))
+            ahead, behind = halves(pack, context, json.loads(parameters))
         except Refused as refused:
             found.append(Item(number, id, refused, text_digest))
         else:
-            lengths = len(before), len(after)
-            found.append(Item(number, id, before + text + after, text_digest, lengths))
+            lengths = len(ahead), len(behind)
+            found.append(Item(number, id, ahead + text + behind, text_digest, lengths))
     return found
+
+
+def _no_media(media: str) -> Refused:
+    return Refused(
+        "media_not_supported",
+        f"the row is about the file {shown(media)}, and no model reads media here yet; it stays in"
+        " every denominator",
+        "media",
+    )
 
 
 def cuts_for(

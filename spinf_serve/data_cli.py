@@ -70,7 +70,13 @@ def import_data(
             show_default=False,
         ),
     ] = None,
-    text: Annotated[str, typer.Option(metavar="COLUMN", help="of the contents")] = "text",
+    text: Annotated[
+        str, typer.Option(metavar="COLUMN", help="of the contents; '' for none, see --media")
+    ] = "text",
+    media: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="of paths or URLs, for rows without a text"),
+    ] = None,
     id: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="of unique ids; else line numbers are ids")
     ] = None,
@@ -161,7 +167,7 @@ def import_data(
     pairs = _pairs("--label", label)
     source = Source(file, query, encoding, delimiter, sheet)
     own: dict[str, Any] = {
-        "text": text,
+        "text": text or None,
         "id": id,
         "context": context,
         "weight": weight,
@@ -191,6 +197,7 @@ def import_data(
         blank_is_none=blank_is_none,
         slices=tuple(slice or ()),
         group=group,
+        media=media,
     )
     with interruptible(), progress("importing rows") as report:
         found = import_rows(

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Final
 
 from spinf_serve.evals.data.cells import WORDS, Cell, label_of, weight_of
@@ -24,7 +25,7 @@ class Columns:
     """Which column means what.
 
     Attributes:
-        text: the content.
+        text: the content; None where `media` has all of them.
         id: unique ids; None numbers rows by their lines.
         labels: target -> column of yes and no in words.
         classes: targets of `labels` whose column holds classes, any text.
@@ -34,9 +35,10 @@ class Columns:
         blank_is_none: whether a blank list says that no label holds, and not that none is known.
         slices, group, context, weight: columns.
         parameters: parameter of a context -> column.
+        media: column of paths or URLs, for rows without a text.
     """
 
-    text: str
+    text: str | None
     id: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     classes: frozenset[str] = frozenset()
@@ -49,15 +51,19 @@ class Columns:
     context: str | None = None
     weight: str | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
+    media: str | None = None
 
     def wanted(self) -> tuple[str, ...]:
         """All columns that are read, once each."""
-        single = (self.id, self.text, self.lists, self.group, self.context, self.weight)
+        contents = (self.text, self.media)
+        single = (self.id, *contents, self.lists, self.group, self.context, self.weight)
         many = (*self.labels.values(), *self.slices, *self.parameters.values())
         return tuple(dict.fromkeys(name for name in (*single, *many) if name is not None))
 
     def check(self) -> None:
         """Raises `Unusable` for columns that cannot be meant together."""
+        if self.text is None and self.media is None:
+            raise Unusable("neither --text nor --media names a column: where are the contents?")
         for target in sorted(self.classes - set(self.labels)):
             raise Unusable(f"--classes {target}: there is no --label {target}")
         if not self.separator.strip() and self.lists is not None and self.separator != " ":
@@ -85,7 +91,7 @@ class Taken:
 
     Attributes:
         line: where it begins.
-        row_id, text, context, group, weight: as in the dataset.
+        row_id, text, context, group, weight, media: as in the dataset.
         parameters, slices: JSON objects of texts, without what is blank.
         labels: (target, value).
         listed: whether targets of other rows' lists that it does not name do not hold.
@@ -101,6 +107,20 @@ class Taken:
     weight: float | None
     labels: tuple[tuple[str, str], ...]
     listed: bool
+    media: str | None = None
+
+    @property
+    def likeness(self) -> str:
+        """What tells equal and nearly equal rows: the text, or a reference that only equals itself.
+
+        Neighbouring files have nearly equal names and nothing else in common.
+        """
+        return likeness_of(self.text, self.media)
+
+
+def likeness_of(text: str, media: str | None) -> str:
+    """See `Taken.likeness`."""
+    return text if media is None else sha256(media.encode()).hexdigest()
 
 
 class _Wrong(Exception):
@@ -145,9 +165,9 @@ class Taker:
 
     def _taken(self, line: Line, cells: Sequence[Cell], row_id: str) -> Taken:
         columns = self._columns
-        text = self._needed(cells, columns.text, "text")
+        media = None if columns.media is None else self._text(cells, columns.media)
+        text = self._content(cells, media)
         _check_characters(row_id, columns.id or "")
-        _check_characters(text, columns.text)
         weight = None
         if columns.weight is not None:
             said = self._text(cells, columns.weight)
@@ -171,7 +191,26 @@ class Taker:
             weight,
             tuple(labels),
             listed,
+            media,
         )
+
+    def _content(self, cells: Sequence[Cell], media: str | None) -> str:
+        """The text; '' for a row that has a reference in its place."""
+        column, other = self._columns.text, self._columns.media
+        value = None if column is None else cells[self._place[column]]
+        blank = value is None or (isinstance(value, str) and not value.strip())
+        if media is None and blank and other is not None:
+            named = f"columns {column!r} and {other!r} are" if column else f"column {other!r} is"
+            raise _Wrong(f"{named} blank; a row has a text, or a reference in its place")
+        if media is None and column is not None:
+            text = self._needed(cells, column, "text")
+            _check_characters(text, column)
+            return text
+        if not blank:
+            raise _Wrong(
+                f"columns {column!r} and {other!r} are both filled; a row is about one of the two"
+            )
+        return ""
 
     def _needed(self, cells: Sequence[Cell], column: str, what: str) -> str:
         value = cells[self._place[column]]

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import duckdb
 
-from spinf_serve.evals.data.columns import Columns, Origin, Taker
+from spinf_serve.evals.data.columns import Columns, Origin, Taker, likeness_of
 from spinf_serve.evals.data.labels import RESOLVED, now
 from spinf_serve.evals.data.readers import Source, batches, open_source
 from spinf_serve.evals.data.report import (
@@ -148,7 +148,7 @@ def _check_absent(connection: duckdb.DuckDBPyConnection, dataset: str, append: b
 def _know(project: Project, dataset: str, stage: Staging) -> None:
     part: list[tuple[str, str | None, str]] = []
     for row in rows(project, dataset):
-        part.append((row.id, row.group, row.text))
+        part.append((row.id, row.group, likeness_of(row.text, row.media)))
         if len(part) == 5_000:
             stage.know(part)
             part = []
@@ -341,10 +341,11 @@ _NAMED: Final = """
 _ITEMS: Final = """
     INSERT INTO item
     SELECT
-        $dataset, row_id, $last + row_number() OVER (ORDER BY number), text, sha256(text), context,
+        $dataset, row_id, $last + row_number() OVER (ORDER BY number), text,
+        sha256(CASE WHEN media IS NULL THEN text ELSE 'media:' || media END), context,
         parameters, CAST(CAST(slices AS JSON) AS MAP(VARCHAR, VARCHAR)),
         coalesce(taken.grp, named.grp), NULL, $drawn,
-        CASE WHEN NOT isnan(weight) THEN weight END
+        CASE WHEN NOT isnan(weight) THEN weight END, media
     FROM stage.taken LEFT JOIN stage.near USING (number) LEFT JOIN named USING (first)
 """
 _LABELS: Final = """

@@ -45,6 +45,7 @@ class Row:
         weight: inverse of the probability with which the row was drawn; None when not known.
         labels: target -> whether it holds; unsure, missing or disputed targets are absent.
         classes: target -> class, for targets that are not yes or no.
+        media: path or URL of what it is about, in place of a text, which is '' then.
     """
 
     id: str
@@ -58,6 +59,7 @@ class Row:
     weight: float | None
     labels: Mapping[str, bool]
     classes: Mapping[str, str] = field(default_factory=dict)
+    media: str | None = None
 
 
 def rows(
@@ -169,7 +171,7 @@ def delete_rows(project: Project, dataset: str, row_ids: Sequence[str]) -> int:
 def export_rows(project: Project, dataset: str, path: Path, *, text: bool) -> int:
     """Write a dataset to a CSV, JSONL or Parquet file by its name's end; returns its rows.
 
-    Columns: id, content_digest, text if wanted, context, parameters, group, split, drawn, weight,
+    Columns: id, content_digest, text (and media where a row has one) if wanted, context, parameters, group, split, drawn, weight,
     `slice.<name>`, and `label.<target>` with what holds (blank: nothing known or disputed).
 
     Raises `Unusable`: another ending, or the file cannot be written.
@@ -190,7 +192,7 @@ def export_rows(project: Project, dataset: str, path: Path, *, text: bool) -> in
         columns = [
             "row_id AS id",
             "content_digest",
-            *(["text"] if text else []),
+            *(["text", *(["media"] if _has_media(connection, dataset) else [])] if text else []),
             "context",
             "CAST(parameters AS VARCHAR) AS parameters",
             'grp AS "group"',
@@ -221,6 +223,11 @@ def export_rows(project: Project, dataset: str, path: Path, *, text: bool) -> in
     return 0 if count is None else int(count[0])
 
 
+def _has_media(connection: duckdb.DuckDBPyConnection, dataset: str) -> bool:
+    query = "SELECT 1 FROM item WHERE dataset = ? AND media IS NOT NULL LIMIT 1"
+    return connection.execute(query, [dataset]).fetchone() is not None
+
+
 def _last(connection: duckdb.DuckDBPyConnection, dataset: str) -> int:
     found = connection.execute(
         "SELECT coalesce(max(number), 0) FROM item WHERE dataset = ?", [dataset]
@@ -232,8 +239,8 @@ def _items(
     connection: duckdb.DuckDBPyConnection, dataset: str, split: str | None, after: int, until: int
 ) -> list[tuple[Any, ...]]:
     return connection.execute(
-        "SELECT row_id, text, context, parameters, slices, grp, split, drawn, weight FROM item"
-        " WHERE dataset = $dataset AND number > $after AND number <= $until"
+        "SELECT row_id, text, context, parameters, slices, grp, split, drawn, weight, media"
+        " FROM item WHERE dataset = $dataset AND number > $after AND number <= $until"
         " AND ($split IS NULL OR split = $split) ORDER BY number",
         {"dataset": dataset, "split": split, "after": after, "until": until},
     ).fetchall()
@@ -258,7 +265,7 @@ def _labels(
 
 
 def _row(item: tuple[Any, ...], labels: Mapping[str, list[tuple[str, str]]]) -> Row:
-    id, text, context, parameters, slices, group, split, drawn, weight = item
+    id, text, context, parameters, slices, group, split, drawn, weight, media = item
     said = labels.get(id, [])
     return Row(
         id,
@@ -272,6 +279,7 @@ def _row(item: tuple[Any, ...], labels: Mapping[str, list[tuple[str, str]]]) -> 
         weight,
         {target: value == YES for target, value in said if value in (YES, NO)},
         {target: value for target, value in said if value not in (YES, NO, UNSURE)},
+        media,
     )
 
 

@@ -28,7 +28,8 @@ _TABLES = """
     CREATE TABLE known (number BIGINT, row_id VARCHAR, grp VARCHAR);
     CREATE TABLE taken (
         number BIGINT, line BIGINT, row_id VARCHAR, text VARCHAR, context VARCHAR,
-        parameters VARCHAR, slices VARCHAR, grp VARCHAR, weight DOUBLE, listed BOOLEAN
+        parameters VARCHAR, slices VARCHAR, grp VARCHAR, weight DOUBLE, listed BOOLEAN,
+        media VARCHAR
     );
     CREATE TABLE said (number BIGINT, target VARCHAR, value VARCHAR);
     CREATE TABLE near (number BIGINT, first BIGINT);
@@ -55,7 +56,7 @@ class Staging:
         self._connection.execute(_TABLES)
 
     def know(self, rows: Sequence[tuple[str, str | None, str]]) -> None:
-        """Rows of the dataset as they are: id, group, text."""
+        """Rows of the dataset as they are: id, group, likeness."""
         batch = {
             "number": self._numbers(len(rows)),
             "row_id": _objects([row_id for row_id, _, _ in rows]),
@@ -80,6 +81,7 @@ class Staging:
             "grp": _objects([row.group for row in rows]),
             "weight": np.array([row.weight for row in rows], np.float64),
             "listed": np.array([row.listed for row in rows]),
+            "media": _objects([row.media for row in rows]),
         }
         self._insert("taken", ", ".join(batch), batch)
         said = [
@@ -94,7 +96,7 @@ class Staging:
                 "value": _objects([value for _, _, value in said]),
             }
             self._insert("said", "number, target, value", batch)
-        self._near.add([row.text for row in rows])
+        self._near.add([row.likeness for row in rows])
 
     def finish(self, tally: Tally) -> None:
         """Refuse rows whose id is not their own, and find out which belong together."""

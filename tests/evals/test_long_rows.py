@@ -65,6 +65,7 @@ def test_long_rows_are_read_in_chunks_and_asked_once(project):
     assert held.starts is not None and held.refused == {}
     question = pack.questions[0]
     read = []
+    assert scorer.reader is not None
     for text in TEXTS:
         chunks = chunks_of(scorer.reader, text, 'Chat line:\n"', '"\n')
         assert (len(chunks) > 1) == (text.startswith("word0"))

@@ -220,3 +220,15 @@ def test_the_scores_of_a_deleted_row_go_with_it(tmp_path):
     again = Counting()
     report, _ = asked(project, golden_pack(), again)
     assert (report.rows, report.asked) == (1, 0)
+
+
+def test_rows_about_files_are_refused_and_stay_in_every_denominator(tmp_path):
+    project = project_with(tmp_path, ["a", "", "b"])
+    with project.open(write=True) as connection:
+        connection.execute("UPDATE item SET media = 'pictures/one.png' WHERE row_id = 'r2'")
+    report, lines = asked(project, golden_pack(), Counting())
+    assert (report.rows, report.asked) == (3, 8)
+    assert report.refused == {"media_not_supported": 1}
+    assert any("row r2: the row is about the file pictures/one.png" in line for line in lines)
+    held = matrix(project, "d", golden_pack(), Counting().identity.bits)
+    assert held.refused == {"r2": "media_not_supported"} and len(held.rows) == 3

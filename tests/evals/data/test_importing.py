@@ -36,7 +36,7 @@ def project(tmp_path):
 def take(project, tmp_path):
     """Imports CSV text with columns of its own."""
 
-    def run(text, *, name="a.csv", dataset="d", origin=None, encoding="utf-8", **options):
+    def run(text, /, *, name="a.csv", dataset="d", origin=None, encoding="utf-8", **options):
         path = tmp_path / name
         path.write_bytes(text.encode(encoding))
         given = {key: options.pop(key) for key in ("append", "strict", "dry_run") if key in options}
@@ -361,3 +361,36 @@ def test_what_killed_imports_left_is_taken_away_and_others_files_stay(project, t
     assert sorted(path.name for path in folder.glob(".*.staging*")) == sorted(
         [other.name, running.name]
     )
+
+
+def test_a_row_may_be_about_a_file_in_place_of_a_text(project, take):
+    report = take(
+        "id,text,image,t\n"
+        f"1,,https://host/a/img_0001.png,yes\n2,,https://host/a/img_0002.png,no\n"
+        f"3,{TEXTS[0]},,yes\n4,,,no\n5,{TEXTS[1]},b.png,no\n6,,https://host/a/img_0001.png,yes\n",
+        id="id",
+        media="image",
+        labels={"t": "t"},
+    )
+    assert (report.rows_read, report.rows_taken) == (6, 4)
+    assert [one.row_id for one in report.refused] == ["4", "5"]
+    assert "'text' and 'image' are blank" in report.refused[0].reason
+    assert "both filled" in report.refused[1].reason
+    found = stored(project)
+    assert [(row.text, row.media) for row in found.values()] == [
+        ("", "https://host/a/img_0001.png"),
+        ("", "https://host/a/img_0002.png"),
+        (TEXTS[0], None),
+        ("", "https://host/a/img_0001.png"),
+    ]
+    # Neighbours by name have nothing in common; the same file is the same.
+    assert [row.group for row in found.values()] == ["near:1", None, None, "near:1"]
+    more = take("id,image\n7,https://host/a/img_0002.png\n", id="id", text=None, media="image",
+                append=True)  # fmt: skip
+    assert more.doubles.groups == 2
+    assert stored(project)["7"].group == stored(project)["2"].group == "near:2"
+
+
+def test_a_dataset_without_any_column_of_contents_is_refused(take):
+    with pytest.raises(Unusable, match="neither --text nor --media"):
+        take("id\n1\n", id="id", text=None)

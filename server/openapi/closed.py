@@ -45,19 +45,14 @@ def _worded(about: str) -> Schema:
 
 def _systemone() -> Schema:
     question = either(ref("Noul"), ref("Choice"), ref("Score"))
-    asset = either(
-        record(
-            {
-                "type": word("", "image"),
-                "format": word("", "png", "jpg", "jpeg"),
-                "data_base64": text(),
-            },
-            ("type", "format", "data_base64"),
-        ),
-        record(
-            {"type": word("", "image"), "part": text("name of a part of the same body")},
-            ("type", "part"),
-        ),
+    asset = record(
+        {
+            "type": word("", "image"),
+            "format": word("", "png", "jpg", "jpeg"),
+            "data_base64": text(),
+        },
+        ("type", "format", "data_base64"),
+        "in a body of several parts, `part` names one of them in place of `data_base64`",
     )
     return record(
         {

@@ -1,6 +1,7 @@
 """Small requests beside large ones over HTTP, on the embedded model, and the same works in process.
 
-`python -m tests.support.mixed_load FILE` writes what it found as JSON. Clients run in a process of
+`OMP_WAIT_POLICY=passive python -m tests.support.mixed_load FILE` writes what it found as JSON: threads
+of the forward that wait must not take the cores from the clients. Clients run in a process of
 their own, each with one request under way, every request with contents that nobody asked about
 before. The rate is that of rows read while requests are counted; in process it is measured before
 and behind that, on the same kinds of works, since other work on the machine moves both.
@@ -51,6 +52,7 @@ def works_of(engine: Engine, kind: Kind, requests: int, seed: int) -> list[list[
         kind.questions,
         kind.content_tokens,
         seed=seed,
+        distinct=False,
     )
     step = kind.contents
     return [works[at : at + step] for at in range(0, len(works), step)]
@@ -165,7 +167,7 @@ def main(out: str) -> None:
         http = _over_http(server, engine)
     behind = _in_process(engine, 4, seed=2)
     facts = {
-        "command": f"python -m tests.support.mixed_load {out}",
+        "command": f"OMP_WAIT_POLICY=passive python -m tests.support.mixed_load {out}",
         "commit": commit(),
         "processor": processor_name(),
         "model": engine.served.id,

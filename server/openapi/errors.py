@@ -155,7 +155,7 @@ def _located() -> Schema:
 
 def _response(kind: Kind, status: int) -> Schema:
     codes = _codes(kind, status)
-    headers = _HEADERS.get(status, ())
+    headers: tuple[str, ...] = _HEADERS.get(status, ())
     if kind == "SystemOne":
         schema = _detail(status, codes)
         headers += (SYSTEM_ONE_REQUEST_ID,)

@@ -61,7 +61,7 @@ def main(out: str | None = None) -> None:
     found: dict[str, dict[str, dict[str, float]]] = {name: {} for name in asks}
     seconds: dict[tuple[str, str], list[float]] = {}
     for _ in range(RUNS):
-        bits = []
+        bits: list[list[object]] = []
         for kind, engine in (("kept", keeping), ("read again", reading)):
             engine.forget()
             bits.append([])

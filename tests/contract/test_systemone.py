@@ -242,7 +242,7 @@ def test_a_compressed_body_is_the_same_body(server):
 
 
 def test_a_compressed_body_ends_at_the_limit_of_plain_ones(server):
-    bomb = zstandard.ZstdCompressor(level=19).compress(b" " * 300_000_000)
+    bomb = zstandard.ZstdCompressor().compress(b" " * 50_000_000)
     assert len(bomb) < server.config.max_body_bytes
     answer = server.http.post("/v1/systemone", content=bomb, headers={"Content-Encoding": "zstd"})
     assert answer.status_code == 413

@@ -30,6 +30,7 @@ _DETAIL_TYPES: Mapping[int, str] = {
     422: "invalid_request_error",
     429: "rate_limit_error",
     503: "overloaded_error",
+    504: "timeout_error",
 }
 # Refusals of what a body says, and not of its size or of what is served.
 _ABOUT_THE_BODY = frozenset(

@@ -23,6 +23,7 @@ def test_every_code_has_a_type_that_goes_with_its_status():
         429: "rate_limited",
         500: "api_error",
         503: "unavailable",
+        504: "api_error",
     }
 
 

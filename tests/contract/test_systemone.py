@@ -281,3 +281,12 @@ def test_labels_that_the_model_hardly_thinks_of_are_told(stub_server):
     [note] = value["x_warnings"]
     assert (note["code"], note["question"]) == ("low_option_mass", "q")
     assert "labels" in note["message"] and "template" not in note["message"]
+
+
+def test_more_questions_than_prompts_are_allowed_are_refused(server):
+    most = server.config.limits.max_prompts_per_input
+    asked = {str(n): {"type": "noul"} for n in range(most + 1)}
+    answer = post(server, body(asked))
+    assert answer.status_code == 400
+    assert answer.json()["detail"]["code"] == "too_many_prompts"
+    assert str(most) in answer.json()["detail"]["message"]

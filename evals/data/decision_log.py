@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -201,8 +202,8 @@ def log_scores(path: Path, wanted: LogWanted) -> LogScores:
                 by_content.setdefault(f"{digest} {context} {parameters}", scores)
     if not entries:
         raise Unusable(
-            f"{shown(path)}: {wanted.pack} decided on no entry of the random sample; see"
-            " `spinf-serve log list --sample`"
+            f"{shown(path)}: {wanted.pack} decided on no entry of the random sample"
+            f"{_between(wanted)}; see `spinf-serve log list --sample`"
         )
     # Versions of a pack may differ in their categories: those of the last one count.
     kept = [one for one in by_content.values() if one.keys() >= thresholds.keys()]
@@ -258,3 +259,13 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
             yield connection
     except sqlite3.Error as fault:
         raise Unusable(f"decision log {shown(path)}: {fault}") from None
+
+
+def _between(wanted: LogWanted) -> str:
+    """The bounds of time that were asked for, in words."""
+    bounds = (("since", wanted.since), ("before", wanted.until))
+    return "".join(
+        f" {word} {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        for word, at in bounds
+        if at is not None
+    )

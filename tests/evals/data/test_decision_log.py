@@ -149,6 +149,9 @@ def test_scores_of_the_sample_count_a_content_once(tmp_path):
     assert scores.rates == (0.25,)
     with pytest.raises(Unusable, match="demo/none decided on no entry of the random sample"):
         log_scores(path, LogWanted(pack="demo/none"))
+    early = LogWanted(pack="demo/support", until=86_400)
+    with pytest.raises(Unusable, match="random sample before 1970-01-02 00:00:00 UTC; see"):
+        log_scores(path, early)
 
 
 def test_full_precision_survives_the_log(tmp_path):

@@ -181,4 +181,4 @@ def _bytes_of(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as fault:
-        raise Unusable(f"{file}: {fault.strerror}") from fault
+        raise Unusable(f"the file of keys {file}: {fault.strerror}") from fault

@@ -128,6 +128,12 @@ def log_table(path: Path, wanted: LogWanted) -> LogTable:
             "queue": "entries that were found unsafe or to be reviewed",
             "all": "entries",
         }[wanted.rows]
+        if not total:
+            by = "" if wanted.pack is None else f" that {wanted.pack} was asked about"
+            raise Unusable(
+                f"{shown(path)} has no {what}{by}{_between(wanted)}; `spinf-serve log list` shows"
+                " what it has"
+            )
         raise Unusable(
             f"{shown(path)}: none of its {total:,} {what} has its text; a server keeps those of the"
             " random sample with --log-content sample, and all with --log-content text"

@@ -19,6 +19,7 @@ HOSTILE: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2**63, 10**400, 1e308, -0.0, 0.1, "", " ", "\x00", "\x1b[2J\n",
     "\ud800", "\udc00x", "x" * 3000, "ſ\u0345İ", "\U0001f600" * 40, '["\\q"]', '["\\ud800"]', "a.b[0]",
     "{", "}}", "{?}{?}", "{" * 500, "٣", [], {}, [[[[[[[[[[]]]]]]]]]], {"\ud800": 1},
+    {'["\\q"]': ["\ud800"]},
     {"": ""}, {"a.b": {"c]": None}}, [None] * 300, ["x"] * 300, {str(n): n for n in range(300)},
 )  # fmt: skip
 # What JSON's readers disagree about; each stands for a value.

@@ -348,8 +348,8 @@ def test_large_bodies_that_arrive_together_have_bounded_memory():
         for connection in slow:
             connection.close()
         until(lambda: not arriving.held_bytes)
-        answer = server.http.post("/v1/score", content=padded(2 * mebibyte - 10))
-        assert answer.status_code == 200
+        body = padded(2 * mebibyte - 10)
+        assert server.http.post("/v1/score", content=body).status_code == 200
 
 
 def test_an_engine_thread_that_died_shows_in_livez(stub, stub_server, caplog):

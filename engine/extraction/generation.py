@@ -8,28 +8,10 @@ import numpy as np
 from spinf_serve.engine.extraction.answers import Finish, GeneratedAnswer, SlotAnswers
 from spinf_serve.engine.extraction.steps import Ask, Seen
 from spinf_serve.engine.extraction.vocabulary import Ends, Vocabulary
+from spinf_serve.packs.question import Sampling
 
 _SPARE = 26
 """Further tokens that are read where the most probable ones may be ends."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How tokens are chosen.
-
-    Attributes:
-        temperature: 0 takes the most probable token; else probabilities are raised to its inverse.
-        top_k: tokens that are considered, the end besides.
-        top_p: of those the most probable ones that have at least this share of their probability.
-        seed: with the number of the sequence it fixes every draw.
-        n: sequences.
-    """
-
-    temperature: float = 0.0
-    top_k: int = 1
-    top_p: float = 1.0
-    seed: int = 0
-    n: int = 1
 
 
 @dataclass(slots=True, eq=False)

@@ -119,9 +119,11 @@ class Result:
         join_merged: False when no clean cut between content and question was found, so that the
             two were tokenised apart; a warning for the caller.
         slots: for each slot, in order, what each of its prompts gave.
+        decode_seconds: how long that took, from when the tree was read.
     """
 
     answers: tuple[QuestionAnswer, ...]
     counts: Counts
     join_merged: bool
     slots: tuple[tuple[SlotAnswers, ...], ...] = ()
+    decode_seconds: float = 0.0

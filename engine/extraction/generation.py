@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from spinf_serve.engine.extraction.answers import Finish, GeneratedAnswer, SlotAnswers
-from spinf_serve.engine.extraction.steps import Ask, Seen
+from spinf_serve.engine.extraction.steps import Ask, FloatArray, Seen
 from spinf_serve.engine.extraction.vocabulary import Ends, Vocabulary
 from spinf_serve.packs.question import Sampling
 
@@ -22,6 +22,26 @@ class _Sequence:
     tokens: tuple[int, ...] = ()
     spelled: bytes = b""
     finish: Finish | None = None
+
+
+def stream_of(sampling: Sampling, number: int) -> np.random.Generator:
+    """Where a sequence has its draws from: its seed and its number alone."""
+    return np.random.Generator(np.random.Philox(key=(sampling.seed, number)))
+
+
+def drawn(logprobs: FloatArray, sampling: Sampling, draws: np.random.Generator) -> int:
+    """Which of some events happens; a temperature above 0.
+
+    Args:
+        logprobs: theirs by falling probability, not normed.
+    """
+    logs = logprobs / sampling.temperature
+    weights = np.exp(logs - logs[0])
+    shares = np.cumsum(weights) / weights.sum()
+    kept = int(np.searchsorted(shares, sampling.top_p, side="left")) + 1
+    # One number a token, whatever is kept, so that a draw depends on its place alone.
+    at = draws.random() * shares[min(kept, len(shares)) - 1]
+    return min(int(np.searchsorted(shares, at, side="right")), len(logprobs) - 1)
 
 
 @dataclass(slots=True, eq=False)
@@ -49,8 +69,7 @@ class Generation:
     def __post_init__(self) -> None:
         self._ends = self.vocabulary.ends(self.stop)
         self._sequences = [
-            _Sequence(np.random.Generator(np.random.Philox(key=(self.sampling.seed, number))))
-            for number in range(self.sampling.n)
+            _Sequence(stream_of(self.sampling, number)) for number in range(self.sampling.n)
         ]
 
     def asks(self) -> list[Ask]:
@@ -100,14 +119,8 @@ class Generation:
         events.sort(key=lambda event: -event[1])
         if self.sampling.temperature == 0:
             return events[0][0]
-        logs = np.array([logprob for _, logprob in events]) / self.sampling.temperature
-        weights = np.exp(logs - logs[0])
-        shares = np.cumsum(weights) / weights.sum()
-        kept = int(np.searchsorted(shares, self.sampling.top_p, side="left")) + 1
-        # One number a token, whatever is kept, so that a draw depends on its place alone.
-        drawn = one.draws.random() * shares[min(kept, len(shares)) - 1]
-        place = int(np.searchsorted(shares, drawn, side="right"))
-        return events[min(place, len(events) - 1)][0]
+        place = drawn(np.array([logprob for _, logprob in events]), self.sampling, one.draws)
+        return events[place][0]
 
     def answers(self) -> SlotAnswers:
         """The texts, sequence by sequence."""

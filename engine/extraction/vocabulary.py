@@ -76,13 +76,18 @@ class _Branch:
 
 
 class Vocabulary:
-    """What slots need to know of a model's tokens. Sets are made once, when they are asked for."""
+    """What slots need to know of a model's tokens. Sets are made once, when they are asked for.
+
+    Attributes:
+        pieces: bytes of each token.
+        silent: tokens that stand for no text.
+    """
 
     def __init__(self, tokenizer: Pieces) -> None:
         self.pieces: list[bytes] = [
             tokenizer.token_bytes(token) for token in range(tokenizer.vocab_size)
         ]
-        self._silent = frozenset(
+        self.silent = frozenset(
             token for token, piece in enumerate(self.pieces) if not piece
         ) | frozenset(token for token in tokenizer.control_ids if token < tokenizer.vocab_size)
         self._ends: dict[str, Ends] = {}
@@ -97,7 +102,7 @@ class Vocabulary:
             ids = [
                 token
                 for token, piece in enumerate(self.pieces)
-                if token in self._silent or piece.startswith(marks)
+                if token in self.silent or piece.startswith(marks)
             ]
             self._ends[stop] = Ends(marks, np.array(ids, np.int32), frozenset(ids))
         return self._ends[stop]
@@ -126,7 +131,7 @@ class Vocabulary:
         if kind not in self._roots:
             root = self._roots[kind] = _Branch()
             for token, piece in enumerate(self.pieces):
-                if token not in self._silent and len(piece) <= _LONGEST:
+                if token not in self.silent and len(piece) <= _LONGEST:
                     _put(root, piece, token)
         return self._roots[kind]
 

@@ -52,7 +52,13 @@ ARROWS: Mapping[str, tuple[str, ...]] = {
         "engine.work",
         *_VOCABULARY,
     ),
-    "engine.scoring": ("engine.text", "engine.tree", "engine.work", *_VOCABULARY),
+    "engine.scoring": (
+        "engine.extraction",
+        "engine.text",
+        "engine.tree",
+        "engine.work",
+        *_VOCABULARY,
+    ),
     "server": (
         "engine.api",
         "engine.config",

@@ -10,7 +10,7 @@ import threading
 import time
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from spinf_serve.engine.api import DeviceMemory, Engine, Stats, Turn
@@ -21,7 +21,8 @@ from spinf_serve.engine.schedule import Schedule
 from spinf_serve.engine.work import Counts, Limits, Result, Work
 from spinf_serve.packs.answer import OptionAnswer, PromptAnswer, QuestionAnswer
 from spinf_serve.packs.errors import Fault, Refused, SpinfError
-from spinf_serve.packs.question import Question
+from spinf_serve.packs.question import Prompt, Question
+from tests.support.stub_slots import slot_answers
 
 NAN = "<nan>"
 """A content with this in it fails, as if the model had returned NaN."""
@@ -41,7 +42,7 @@ SERVED = ServedModel(
     borrowed=("spinf-12b", "jev-latest"),
     base_model="stub/base",
     family="stub",
-    capabilities=("score",),
+    capabilities=("score", "extract", "generate"),
     media=(),
     stand_in=True,
     note="no model at all",
@@ -63,11 +64,19 @@ class WordTokenizer:
 
 
 @dataclass(eq=False, slots=True)
+class StubTree:
+    """What is read for a work; that is done in its first pass."""
+
+    finished: bool = False
+
+
+@dataclass(eq=False, slots=True)
 class StubJob:
     """A compiled work of the stub."""
 
     work: Work
     counts: Counts
+    tree: StubTree = field(default_factory=StubTree)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +147,11 @@ class StubEngine:
         if work.questions not in self._sets:
             self._sets[work.questions] = self._compiled(work.questions)
         questions = self._sets[work.questions]
-        counts = Counts(content, questions.tokens, content + questions.tokens, questions.floors)
-        return StubJob(work, counts)
+        tokens = questions.tokens
+        for index, slot in enumerate(work.slots):
+            for place, prompt in enumerate(slot.prompts):
+                tokens += self._prompt_tokens(prompt, f"slots.{index}", place)
+        return StubJob(work, Counts(content, tokens, content + tokens, questions.floors))
 
     def submit(self, job: StubJob, turn: Turn | None = None) -> None:
         self.turns.append(turn)
@@ -193,27 +205,38 @@ class StubEngine:
                     )
                 extra += size - 1
             for place, prompt in enumerate(question.prompts):
-                size = len(self.tokenizer.encode(prompt.text))
-                if size > self.limits.max_query_tokens and not question.any_length:
-                    where = f"combinations.{place}" if prompt.values else "template"
-                    raise Refused(
-                        "template_too_long",
-                        f"the template has {size} tokens; the limit is "
-                        f"{self.limits.max_query_tokens}",
-                        f"questions.{index}.{where}",
-                    )
+                size = self._prompt_tokens(
+                    prompt, f"questions.{index}", place, any_length=question.any_length
+                )
                 tokens += size + extra
                 if question.empty_floor:
                     key = hash((prompt.text, question.options, question.case_insensitive))
                     floors[key] = size + extra
         return _Set(tokens, floors)
 
+    def _prompt_tokens(
+        self, prompt: Prompt, path: str, place: int, *, any_length: bool = False
+    ) -> int:
+        size = len(self.tokenizer.encode(prompt.text))
+        if size > self.limits.max_query_tokens and not any_length:
+            where = f"combinations.{place}" if prompt.values else "template"
+            raise Refused(
+                "template_too_long",
+                f"the template has {size} tokens; the limit is {self.limits.max_query_tokens}",
+                f"{path}.{where}",
+            )
+        return size
+
     def _outcome(self, job: StubJob) -> Result | SpinfError:
         content = job.work.content
         if NAN in content:
             return Fault("the model returned a value that is no number on this content", "content")
         answers = tuple(_answer(content, question) for question in job.work.questions)
-        return Result(answers, job.counts, join_merged=UNMERGED not in content)
+        slots = tuple(
+            tuple(slot_answers(content, slot, prompt.text) for prompt in slot.prompts)
+            for slot in job.work.slots
+        )
+        return Result(answers, job.counts, UNMERGED not in content, slots)
 
 
 def _answer(content: str, question: Question) -> QuestionAnswer:

@@ -39,8 +39,10 @@ class Timing:
         wall: from the arrival of the body to the making of the answer.
         queue: waiting for the engine to take it up.
         compile: reading, checking and tokenising.
-        score: from the first pass it could share to its last one.
-        busy: of those, how long the model ran, for this call or another.
+        score: from the first pass it could share to the last one in which contents or questions of
+            it were read.
+        busy: of that and of `decode`, how long the model ran, for this call or another.
+        decode: from then until its slots were filled; None without slots.
     """
 
     wall: float
@@ -48,6 +50,7 @@ class Timing:
     compile: float
     score: float
     busy: float
+    decode: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from spinf_serve.server.calls import compile_call, located, usage_of, warnings_o
 from spinf_serve.server.chunks import chunked
 from spinf_serve.server.config import ServerConfig
 from spinf_serve.server.exchange import Asked, Ended, Observer, Scored, Timing, Wire, tell
+from spinf_serve.server.features import Switches
 from spinf_serve.server.served_packs import ServedPacks
 from spinf_serve.server.waiting import while_wanted
 from spinf_serve.server.wire.json_text import Document, decode
@@ -79,6 +80,7 @@ class Service:
 
     Attributes:
         config: the server's settings.
+        switches: what of them may be asked.
         worker: the engine's owner.
         packs: the packs.
         admission: the slots, and what holds them.
@@ -94,6 +96,7 @@ class Service:
         observers: Sequence[Observer] = (),
     ) -> None:
         self.config = config
+        self.switches = Switches(config.extraction, config.generation)
         self.worker = worker
         self.packs = packs
         bounds = Bounds(config.queue, config.queue_bytes, config.queue_tokens)
@@ -164,11 +167,15 @@ class Service:
             partial(_prepare, document, engine, arrival.caller, wire, self.packs)
         )
         progress.asked = prepared.asked
-        slot.weigh(sum(job.counts.packed_tokens for job in prepared.jobs))
+        call = prepared.asked.call
+        slot.weigh(
+            sum(job.counts.packed_tokens for job in prepared.jobs)
+            + sum(entry.slot_tokens for entry in call.inputs)
+        )
         turn = Turn(arrival.caller.party, arrival.priority)
         outcome = await self._outcome(prepared.jobs, turn)
         if isinstance(outcome, Failed):
-            raise located(outcome.error, prepared.asked.call.inputs[outcome.index])
+            raise located(outcome.error, call.inputs[outcome.index])
         scored, body = await self.on_host(
             lambda: _written(prepared, outcome, engine, arrival, wire, progress)
         )
@@ -226,7 +233,7 @@ def _written(
     scored = Scored(
         asked=asked,
         results=results,
-        usage=usage_of(asked.call, [result.counts for result in results]),
+        usage=usage_of(asked.call, results),
         warnings=(*asked.warnings, *warnings_of(asked.call, results)),
         request_id=arrival.request_id,
         created=progress.created,
@@ -236,6 +243,9 @@ def _written(
             compile=1e3 * prepared.seconds,
             score=1e3 * answered.score_seconds,
             busy=1e3 * answered.busy_seconds,
+            decode=None
+            if answered.decode_seconds is None
+            else 1e3 * answered.decode_seconds,
         ),
         extras=arrival.caller.sees_counters,
     )

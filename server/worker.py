@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
 
-from spinf_serve.engine.api import Engine, Job, Turn
+from spinf_serve.engine.api import Engine, Finished, Job, Turn
 from spinf_serve.engine.work import Result
 from spinf_serve.packs.errors import Busy, Fault, SpinfError, Unusable
 from spinf_serve.server.pace import Pace
@@ -32,15 +32,17 @@ class Answered:
 
     Attributes:
         queue_seconds: from the asking until the engine had the works.
-        score_seconds: from then until the last result.
-        busy_seconds: of those, how long the engine was at work or waited for a pass, this ticket's
-            or another's.
+        score_seconds: from then until the last result, or until all but slots was read.
+        busy_seconds: from taking the works up to the last result, how long the engine was at work or
+            waited for a pass, this ticket's or another's.
+        decode_seconds: from the end of `score_seconds` until the last result; None without slots.
     """
 
     results: tuple[Result, ...]
     queue_seconds: float
     score_seconds: float
     busy_seconds: float
+    decode_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,13 @@ class Ticket:
     asked_at: float
     begun_at: float = 0.0
     busy_before: float = 0.0
+    read_at: float | None = None
     results: dict[Job, Result] = field(default_factory=dict)
+
+    @property
+    def has_slots(self) -> bool:
+        """Whether answers are found or written for it, besides what is read."""
+        return any(job.work.slots for job in self.jobs)
 
 
 class Worker:
@@ -234,6 +242,7 @@ class Worker:
         seconds = time.perf_counter() - start
         self._busy_seconds += seconds
         self.pace.add(engine.stats.rows - rows, seconds)
+        self._note_read(finished)
         for job, outcome in finished:
             owner = self._owners.get(job)
             if owner is None:
@@ -246,12 +255,29 @@ class Worker:
             if len(owner.results) == len(owner.jobs):
                 owner.done(self._answered(owner))
 
+    def _note_read(self, finished: list[Finished]) -> None:
+        """Remembers when all that tickets with slots ask was read, but for the slots."""
+        ended = {job for job, _ in finished}
+        for ticket in dict.fromkeys(self._owners.values()):
+            if (
+                ticket.has_slots
+                and ticket.read_at is None
+                and all(
+                    job in ticket.results or job in ended or job.tree.finished
+                    for job in ticket.jobs
+                )
+            ):
+                ticket.read_at = time.perf_counter()
+
     def _answered(self, ticket: Ticket) -> Answered:
+        now = time.perf_counter()
+        read_at = now if ticket.read_at is None else ticket.read_at
         return Answered(
             results=tuple(ticket.results[job] for job in ticket.jobs),
             queue_seconds=ticket.begun_at - ticket.asked_at,
-            score_seconds=time.perf_counter() - ticket.begun_at,
+            score_seconds=read_at - ticket.begun_at,
             busy_seconds=self._busy_seconds - ticket.busy_before,
+            decode_seconds=now - read_at if ticket.has_slots else None,
         )
 
     def _fail(self, engine: Engine, ticket: Ticket, index: int, error: SpinfError) -> None:

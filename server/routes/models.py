@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from spinf_serve.engine.api import Engine
+from spinf_serve.server.features import Features, features_of
 from spinf_serve.server.service import Service
 from spinf_serve.server.wire.json_text import encode
 
@@ -17,11 +18,13 @@ router = APIRouter()
 async def models(request: Request) -> Response:
     """The served model."""
     service: Service = request.app.state.service
-    body = models_body(service.worker.engine, service.config.max_body_bytes)
+    engine = service.worker.engine
+    features = features_of(engine, service.switches)
+    body = models_body(engine, service.config.max_body_bytes, features)
     return Response(encode(body), media_type="application/json")
 
 
-def models_body(engine: Engine, max_body_bytes: int) -> dict[str, Any]:
+def models_body(engine: Engine, max_body_bytes: int, features: Features) -> dict[str, Any]:
     """`data` is what OpenAI's SDK reads, `models` what the others do."""
     served = engine.served
     return {
@@ -48,7 +51,11 @@ def models_body(engine: Engine, max_body_bytes: int) -> dict[str, Any]:
                 "capabilities": list(served.capabilities),
                 "media": list(served.media),
                 "limits": asdict(engine.limits) | {"max_body_bytes": max_body_bytes},
-                "features": {"media": [], "extraction": False, "generation": False},
+                "features": {
+                    "media": [],
+                    "extraction": features.extraction is None,
+                    "generation": features.generation is None,
+                },
                 "stand_in": served.stand_in,
                 "note": served.note,
             }

@@ -17,7 +17,8 @@ router = APIRouter()
 @router.post("/v1/score")
 async def score(request: Request) -> Response:
     """Questions about contents, answered."""
-    return await answered(request, ScoreWire())
+    service: Service = request.app.state.service
+    return await answered(request, ScoreWire(switches=service.switches))
 
 
 async def answered(request: Request, wire: Wire) -> Response:

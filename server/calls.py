@@ -380,7 +380,9 @@ def _slot_usage(call: Call, results: Sequence[Result]) -> SlotUsage:
         decode_tokens=sum(found.tokens for slot, found in filled if slot.sampling is None),
         generated=len(written),
         sequences=sum(len(found.generated) for _, found in written),
-        generated_most_tokens=sum(slot.max_tokens * len(found.generated) for slot, found in written),
+        generated_most_tokens=sum(
+            slot.max_tokens * len(found.generated) for slot, found in written
+        ),
         generated_tokens=sum(text.tokens for _, found in written for text in found.generated),
         tokens=sum(entry.slot_tokens for entry in call.inputs),
     )

@@ -46,6 +46,7 @@ class Arrival:
         gone: returns when the client has closed the connection.
         priority: how soon the answer is wanted.
         deadline: when nobody wants it any more, in seconds of `time.monotonic`.
+        document: what the body says, where somebody has looked.
     """
 
     request_id: str
@@ -54,6 +55,7 @@ class Arrival:
     gone: Callable[[], Awaitable[None]]
     priority: Priority = Priority.INTERACTIVE
     deadline: float = math.inf
+    document: Document | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,15 +139,10 @@ class Service:
             tell(self.observers, ended)
 
     async def _answer(self, arrival: Arrival, wire: Wire, progress: _Progress) -> bytes:
-        if self.draining:
-            raise Busy(
-                "model_unavailable",
-                "the server is draining and takes no new requests: ask another one, or ask again "
-                f"in {DRAINING_RETRY_SECONDS} seconds",
-                DRAINING_RETRY_SECONDS,
-            )
-        is_small = len(arrival.body) <= _SMALL_BODY_BYTES
-        document = decode(arrival.body) if is_small else None
+        self.check_draining()
+        document = arrival.document
+        if document is None and len(arrival.body) <= _SMALL_BODY_BYTES:
+            document = decode(arrival.body)
         engine = self.worker.engine
         with self.admission.slot(arrival.priority, len(arrival.body)) as slot:
             work = self._scored(arrival, document, wire, progress, engine, slot)
@@ -181,6 +178,22 @@ class Service:
         )
         progress.scored = scored
         return body
+
+    def check_draining(self) -> None:
+        """Raises `Busy` (`model_unavailable`) while new requests are turned away."""
+        if self.draining:
+            raise Busy(
+                "model_unavailable",
+                "the server is draining and takes no new requests: ask another one, or ask again "
+                f"in {DRAINING_RETRY_SECONDS} seconds",
+                DRAINING_RETRY_SECONDS,
+            )
+
+    async def decoded(self, body: bytes) -> Document:
+        """What a body says; a large one is decoded beside the event loop. Raises `Refused`."""
+        if len(body) <= _SMALL_BODY_BYTES:
+            return decode(body)
+        return await self.on_host(lambda: decode(body))
 
     async def on_host(self, work: Callable[[], T]) -> T:
         """Runs work that takes the interpreter for a while on a thread beside the event loop."""
@@ -243,9 +256,7 @@ def _written(
             compile=1e3 * prepared.seconds,
             score=1e3 * answered.score_seconds,
             busy=1e3 * answered.busy_seconds,
-            decode=None
-            if answered.decode_seconds is None
-            else 1e3 * answered.decode_seconds,
+            decode=None if answered.decode_seconds is None else 1e3 * answered.decode_seconds,
         ),
         extras=arrival.caller.sees_counters,
     )

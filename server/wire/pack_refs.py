@@ -158,7 +158,9 @@ def _check_agreement(scoring: Fields, refs: Sequence[UsedPack]) -> None:
         )
 
 
-def check_own(questions: Mapping[str, tuple[Question | Slot, str]], refs: Sequence[UsedPack]) -> None:
+def check_own(
+    questions: Mapping[str, tuple[Question | Slot, str]], refs: Sequence[UsedPack]
+) -> None:
     """Refuses own questions that take an id or a group of a used pack."""
     if not questions or not refs:
         return

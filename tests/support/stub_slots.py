@@ -2,6 +2,7 @@
 
 import re
 import zlib
+from collections.abc import Sequence
 
 from spinf_serve.engine.extraction.answers import FoundAnswer, GeneratedAnswer, SlotAnswers
 from spinf_serve.engine.extraction.numbers.reader import read
@@ -57,3 +58,12 @@ def written(
     kept = turned[:max_tokens]
     finish = "length" if len(turned) > max_tokens else "stop"
     return GeneratedAnswer(" ".join(kept), finish, len(kept))
+
+
+def stopped(text: GeneratedAnswer, stop: Sequence[str]) -> GeneratedAnswer:
+    """A text up to the first of some texts."""
+    places = [at for one in stop if (at := text.text.find(one)) >= 0]
+    if not places:
+        return text
+    kept = text.text[: min(places)]
+    return GeneratedAnswer(kept, "stop", len(kept.split()))

@@ -184,6 +184,8 @@ def _question(value: Any, path: str, reading: Reading) -> Asking:
     except Refused as refused:
         raise refused.within(path) from None
     if parsed is not None:
+        if query.get("empty_floor") is not None:
+            reading.notes.append(ignored(query.at("empty_floor"), "has no effect on a slot"))
         question, calibration = read_slot(
             query, name, parsed, combinations, values, group, reading.features
         )

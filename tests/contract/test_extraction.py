@@ -21,6 +21,14 @@ BACK = {"id": "back", "template": "\nAmount returned:{$}"}
 LINE = {"id": "line", "template": '\nIn one line: "{*}"', "generate": True}
 
 
+@pytest.fixture(scope="module")
+def server():
+    """A server on the stub; `test_written_embedded.py` asks a model the most important of these."""
+    config = ServerConfig(limits=LIMITS, max_body_bytes=64 * 1024)
+    with running(lambda: StubEngine(LIMITS).as_engine(), config) as it:
+        yield it
+
+
 def answered(server, *queries: dict[str, Any], content: str = CONTENT) -> dict[str, Any]:
     answer = server.score(request(content, *queries))
     assert answer.status_code == 200, answer.text

@@ -64,6 +64,7 @@ _ROWS: tuple[tuple[str, int, str], ...] = (
     ("concurrency_limit", 429, "too many requests are waiting"),
     ("engine_error", 500, "the engine failed on this request"),
     ("warming_up", 503, "the model is still loading"),
+    ("storage_unavailable", 503, "the folder of batch files cannot be read or written now"),
     ("deadline_exceeded", 504, "there was no answer by the time that the request allows"),
     ("model_unavailable", 503, "the model could not be loaded"),
 )

@@ -16,6 +16,8 @@ _GZIP_PIECE_BYTES = 64 * 1024
 # What a sender may ask to be kept while decoding; compressors use as much only for larger bodies.
 _MAX_WINDOW_BYTES = 8 * 1024 * 1024
 _GZIP_BITS = zlib.MAX_WBITS | 16
+# Compressors that work side by side make a frame each; beginning one costs far more than its bytes.
+_MAX_FRAMES = 64
 
 
 def decoded(body: bytes, encoding: str | None, limit_bytes: int) -> bytes:
@@ -29,7 +31,8 @@ def decoded(body: bytes, encoding: str | None, limit_bytes: int) -> bytes:
     Raises:
         Refused: `unsupported_encoding` for a header with another word than zstd, gzip or identity,
             or with two; `body_too_large` as soon as more than the limit has come out;
-            `invalid_encoding` for bytes that are not of that encoding, or end too early.
+            `invalid_encoding` for bytes that are not of that encoding, end too early, or come in
+            more than 64 frames.
     """
     name = (encoding or "identity").strip().lower()
     if name == "identity":
@@ -45,22 +48,23 @@ def decoded(body: bytes, encoding: str | None, limit_bytes: int) -> bytes:
 
 def _zstd(body: bytes, limit_bytes: int) -> bytes:
     pieces: list[bytes] = []
-    size = 0
-    rest = body
+    size = at = frames = 0
     try:
         # A body may be several frames, one after the other.
-        while rest:
+        while at < len(body):
+            frames += 1
+            _check_frames(frames, "zstd")
             decoder = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES).decompressobj()
-            at = 0
             while not decoder.eof:
-                if at >= len(rest):
+                given = body[at : at + _ZSTD_PIECE_BYTES]
+                if not given:
                     raise _broken("zstd", "it ends too early")
-                piece = decoder.decompress(rest[at : at + _ZSTD_PIECE_BYTES])
-                at += _ZSTD_PIECE_BYTES
+                piece = decoder.decompress(given)
+                at += len(given)
                 size += len(piece)
                 _check_size(size, limit_bytes)
                 pieces.append(piece)
-            rest = decoder.unused_data + rest[at:]
+            at -= len(decoder.unused_data)
     except zstandard.ZstdError as fault:
         raise _broken("zstd", str(fault)) from None
     return b"".join(pieces)
@@ -68,10 +72,12 @@ def _zstd(body: bytes, limit_bytes: int) -> bytes:
 
 def _gzip(body: bytes, limit_bytes: int) -> bytes:
     pieces: list[bytes] = []
-    size = 0
+    size = frames = 0
     rest = body
     try:
         while rest:
+            frames += 1
+            _check_frames(frames, "gzip")
             decoder = zlib.decompressobj(_GZIP_BITS)
             while not decoder.eof:
                 if not rest:
@@ -97,6 +103,11 @@ def _check_size(size: int, limit_bytes: int) -> None:
             f"the request body is over the limit of {limit_bytes} bytes once it is decoded; "
             "split the request, or start the server with a larger --max-body-bytes",
         )
+
+
+def _check_frames(frames: int, name: str) -> None:
+    if frames > _MAX_FRAMES:
+        raise _broken(name, f"it has more than {_MAX_FRAMES} frames; compress it as one")
 
 
 def _broken(name: str, why: str) -> Refused:

@@ -15,6 +15,8 @@ REQUEST = "request"
 """Name of the part that holds the request."""
 
 _MAX_PARTS = 64
+# Python's reader of such headers takes the square of their length; a boundary has 70 characters.
+_MAX_HEADER_CHARS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,14 @@ class Parts:
 def boundary_of(content_type: str | None) -> str | None:
     """What stands between the parts of a body; None where it is not of several parts.
 
-    Raises `Refused` (`invalid_encoding`) where it should be and the header does not say.
+    Raises `Refused` (`invalid_encoding`) where it should be and the header does not say, or is
+    longer than any that says so.
     """
+    if len(content_type or "") > _MAX_HEADER_CHARS:
+        raise Refused(
+            "invalid_encoding",
+            f"the Content-Type has over {_MAX_HEADER_CHARS} characters; send a plain one",
+        )
     header = Message()
     header["content-type"] = content_type or ""
     if header.get_content_type() != "multipart/form-data":

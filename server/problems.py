@@ -30,6 +30,7 @@ _DETAIL_TYPES: Mapping[int, str] = {
     422: "invalid_request_error",
     429: "rate_limit_error",
     503: "overloaded_error",
+    504: "timeout_error",
 }
 # Refusals of what a body says, and not of its size or of what is served.
 _ABOUT_THE_BODY = frozenset(
@@ -45,7 +46,9 @@ _ABOUT_THE_BODY = frozenset(
         "unsupported_content",
     }
 )
-_STEP = re.compile(r"\[(\"(?:[^\"\\]|\\.)*\")\]|([^.\[\]]+)")
+# What stands in brackets is a JSON text with the escapes that `json.dumps` makes; whatever only looks
+# like one, as a caller's key may, is read as plain steps.
+_STEP = re.compile(r"""\[("(?:[^"\\\x00-\x1f]|\\(?:["\\bfnrt]|u00[01][0-9a-f]))*")\]|([^.\[\]]+)""")
 # A message quotes what the caller sent, and that may be megabytes.
 _MAX_MESSAGE_CHARS = 2000
 _MAX_PARAM_CHARS = 300

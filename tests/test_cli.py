@@ -14,6 +14,7 @@ import tomllib
 import urllib.request
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -119,6 +120,22 @@ def test_serve_has_a_flag_for_every_setting(run, monkeypatch):
         assert setting.flag in out
         if isinstance(setting.form, Switch):
             assert f"--no-{setting.flag[2:]}" in out
+
+
+@pytest.mark.parametrize(("flags", "wanted"), [((), None), (("--trunk-cache-bytes", "7000"), 7000)])
+def test_a_server_s_engine_keeps_contents(run, monkeypatch, flags, wanted):
+    opened = []
+
+    def create_app(open_engine, config, packs):
+        opened.append(open_engine.args[0])
+        return SimpleNamespace(
+            state=SimpleNamespace(service=SimpleNamespace(worker=SimpleNamespace(alive=False)))
+        )
+
+    monkeypatch.setattr("spinf_serve.server.app.create_app", create_app)
+    monkeypatch.setattr("spinf_serve.server.app.serve", lambda server, config: None)
+    assert run("serve", "--no-official-packs", *flags)[0] == 0
+    assert [config.trunk_cache_bytes for config in opened] == [wanted]
 
 
 @pytest.mark.parametrize(

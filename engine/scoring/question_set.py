@@ -28,6 +28,9 @@ options may have any length, decides whether there is one."""
 
 # Longer than any text that a request can hold.
 _ANY_LENGTH = 1 << 40
+# A pass is planned in a grid of every place that is read by the longest path to one; a short body can
+# ask for gigabytes of it.
+_MOST_CELLS = 1 << 25
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -244,6 +247,7 @@ class Compiler:
             compiled = compile_slots(
                 self._tokenizer, self._vocabulary(), slots, frame, self._limits
             )
+        _check_cells(prompts)
         bos = () if self._tokenizer.bos_id is None else (self._tokenizer.bos_id,)
         return QuestionSet(
             questions=questions,
@@ -324,6 +328,27 @@ _OptionsKey = tuple[tuple[str, ...], bool, bool, Frame | None]
 def _options_key(question: Question, frame: Frame | None) -> _OptionsKey:
     """What the tokens of a question's options depend on besides what stands before them."""
     return (question.options, question.case_insensitive, question.any_option_length, frame)
+
+
+def _check_cells(prompts: list[PromptTokens]) -> None:
+    """Refuses questions with more places to read, behind longer texts, than can be laid out."""
+    # Prompts of one question mostly share their options.
+    sizes: dict[int, tuple[int, int]] = {}
+    reads = longest = 0
+    for prompt in prompts:
+        key = id(prompt.options)
+        if key not in sizes:
+            lengths = [len(spelling) for option in prompt.options for spelling in option]
+            sizes[key] = 1 + sum(lengths) - len(lengths), max(lengths)
+        reads += sizes[key][0]
+        longest = max(longest, len(prompt.path) + sizes[key][1])
+    if reads * longest > _MOST_CELLS:
+        raise Refused(
+            "request_too_large",
+            f"the options are read in {reads} places behind up to {longest} tokens; the product may "
+            f"be {_MOST_CELLS}: use shorter options, or split the questions over several requests",
+            "questions",
+        )
 
 
 def _texts(question: Question) -> Iterator[tuple[str, str]]:

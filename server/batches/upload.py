@@ -167,7 +167,7 @@ class _Form:
         self.names.add(name)
         self._name = name
         if name == FILE:
-            self.filename = (header.get_filename() or "upload")[:255]
+            self.filename = _filename(header)[:255] or "upload"
         else:
             self.fields[name] = bytearray()
 
@@ -198,6 +198,15 @@ class _Form:
         self.write()
         self.file.flush()
         os.fsync(self.file.fileno())
+
+
+def _filename(disposition: Message) -> str:
+    """The name that a part gives its file; whatever else it says is not read for one."""
+    given = disposition.get_param("filename", "", header="content-disposition")
+    if isinstance(given, tuple):
+        # RFC 8187 has UTF-8; senders that name another charset name one that Python may not read.
+        given = given[2].encode("latin-1", "replace").decode("utf-8", "replace")
+    return given.strip()
 
 
 def _too_large(limit_bytes: int) -> Refused:

@@ -59,7 +59,7 @@ _OF_PATH = ("unknown_pack", "unknown_pack_version", "pack_not_available")
 _IN_PATHS = ("unknown_file", "unknown_batch")
 _OF_BATCHES = frozenset(
     {"batches_disabled", "unknown_file", "unknown_batch", "file_in_use", "batch_ended"}
-    | {"storage_full"}
+    | {"storage_full", "storage_unavailable"}
 )
 _OF_QUERIES = frozenset(
     {

@@ -142,6 +142,7 @@ def _systemone() -> Operation:
 
 def _decisions() -> Operation:
     answer = either(ref("DecisionsAnswer"), ref("SystemOneAnswer"))
+    body = either(ref("DecisionsRequest"), ref("SystemOneRequest"))
     return Operation(
         "post",
         "/v1/decisions",
@@ -149,10 +150,10 @@ def _decisions() -> Operation:
         "scoring",
         "The same in the form of OpenAI's SDK",
         "`decisions.create` of the SDK. A body with `state` is one of System One, and is answered in "
-        "that form, errors too.",
+        "that form, errors too; none has both `input` and `state`.",
         {200: Reply("The answers.", {JSON: answer}, ("X-Spinf-Model",))},
         errors.may_end_in(*_REFUSALS, 422, kind="Decisions"),
-        {JSON: either(ref("DecisionsRequest"), ref("SystemOneRequest"))},
+        {JSON: body | {"not": {"required": ["input", "state"]}}},
         _URGENCY,
         examples=examples.DECISIONS,
     )

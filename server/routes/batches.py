@@ -8,12 +8,12 @@ from spinf_serve.packs.errors import Refused
 from spinf_serve.server.batches.reading import read_batch, read_page
 from spinf_serve.server.batches.records import CANCELLED, CANCELLING, Batch
 from spinf_serve.server.batches.replies import batch_body, list_body
-from spinf_serve.server.body import read_body
 from spinf_serve.server.routes.files import answer, owner_of, runner_of
-from spinf_serve.server.service import Service
+from spinf_serve.server.routes.folder_route import FolderRoute
+from spinf_serve.server.routes.score import body_of
 from spinf_serve.server.wire.json_text import decode
 
-router = APIRouter()
+router = APIRouter(route_class=FolderRoute)
 
 _MOST_LISTED = 100
 _LISTED = 20
@@ -23,10 +23,9 @@ _LISTED = 20
 async def create(request: Request) -> Response:
     """Begins a batch: its file is checked, then its rows are answered."""
     runner = runner_of(request)
-    service: Service = request.app.state.service
-    config = service.config
-    body = await read_body(request, config.max_body_bytes, config.body_idle_seconds)
-    batch = read_batch(decode(body), request.state.caller, runner.folder.keep_seconds)
+    batch = read_batch(
+        decode(await body_of(request)), request.state.caller, runner.folder.keep_seconds
+    )
     ledger = runner.folder.ledger
     if await asyncio.to_thread(ledger.file, batch.input_file_id, owner_of(request)) is None:
         raise Refused("unknown_file", f"no file {batch.input_file_id!a} is kept", "input_file_id")

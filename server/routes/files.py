@@ -15,10 +15,11 @@ from spinf_serve.server.batches.runner import Runner
 from spinf_serve.server.batches.upload import receive
 from spinf_serve.server.ids import new_id
 from spinf_serve.server.problems import NotFound
+from spinf_serve.server.routes.folder_route import FolderRoute
 from spinf_serve.server.service import Service
 from spinf_serve.server.wire.json_text import encode
 
-router = APIRouter()
+router = APIRouter(route_class=FolderRoute)
 
 _MOST_LISTED = 10_000
 
@@ -43,10 +44,10 @@ async def upload(request: Request) -> Response:
             created_at=now,
             expires_at=now + kept_seconds(got.fields, folder.keep_seconds),
         )
-    except Refused:
+        await asyncio.to_thread(folder.ledger.add_file, file)
+    except BaseException:
         path.unlink()
         raise
-    await asyncio.to_thread(folder.ledger.add_file, file)
     return answer(file_body(file))
 
 
@@ -74,8 +75,11 @@ async def file(request: Request) -> Response:
 async def content(request: Request) -> Response:
     """One file's bytes."""
     found = await _file(request)
+    path = runner_of(request).folder.path(found.id)
+    if not await asyncio.to_thread(path.is_file):
+        raise FileNotFoundError(f"{path} is not there any more")
     return FileResponse(
-        runner_of(request).folder.path(found.id),
+        path,
         media_type="application/jsonl",
         filename=found.filename,
     )

@@ -20,7 +20,10 @@ def decisions_reply(scored: Scored, engine: Engine) -> bytes:
     tokens = input_tokens(scored.usage)
     usage = {
         "input_tokens": tokens,
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "input_tokens_details": {
+            "cached_tokens": scored.usage.cached_tokens,
+            "cache_write_tokens": 0,
+        },
         "output_tokens": 0,
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": tokens,

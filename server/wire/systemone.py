@@ -51,6 +51,14 @@ def read_systemone(document: Document, engine: Engine, parts: frozenset[str]) ->
         raise body.missing("questions")
     if not given:
         raise Refused("empty_queries", "questions is empty; ask at least one", "questions")
+    most = engine.limits.max_prompts_per_input
+    if len(given) > most:
+        raise Refused(
+            "too_many_prompts",
+            f"questions has {len(given)} entries; the limit is {most} (max_prompts_per_input): split "
+            "them over several requests",
+            "questions",
+        )
     read = [_question(key, value) for key, value in given.items()]
     _check_assets(body, parts)
     unknown = [(name, "body") for name in body.unknown]

@@ -1,6 +1,8 @@
 """Batch files through the unmodified SDK of OpenAI, and over plain HTTP where it has no words."""
 
+import errno
 import json
+import os
 import re
 import signal
 import socket
@@ -14,6 +16,7 @@ import httpx
 import openai
 import pytest
 
+from spinf_serve.server.batches.ledger import Ledger
 from spinf_serve.server.config import ServerConfig
 from tests.contract.conftest import LIMITS
 from tests.support.processes import start_process
@@ -566,3 +569,64 @@ def test_two_servers_do_not_share_a_folder(kept):
     _, log = process.communicate(timeout=20)
     assert (url, process.returncode) == ("", 1)
     assert "another server holds it" in log
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "filename*=unicode_escape''%5Cud800",
+        "filename*=idna''a..b",
+        "filename*=%00''a",
+        "filename*=undefined''a",
+        "filename*=utf-8''%ff%00%1b",
+        "filename*3=a; filename*1*=x''b",
+        'filename="\x00\x1b[2J"',
+    ],
+)
+def test_a_filename_of_any_charset_is_kept_or_replaced(kept, name):
+    form = (
+        "--B\r\nContent-Disposition: form-data; name=purpose\r\n\r\nbatch\r\n"
+        f"--B\r\nContent-Disposition: form-data; name=file; {name}\r\n\r\n{{}}\r\n--B--\r\n"
+    )
+    answer = kept.http.post(
+        "/v1/files",
+        content=form.encode(),
+        headers={"Content-Type": "multipart/form-data; boundary=B"},
+    )
+    assert answer.status_code == 200, answer.text
+    assert kept.http.get(f"/v1/files/{answer.json()['id']}/content").content == b"{}"
+
+
+def test_a_disk_that_takes_nothing_is_told_as_such_and_leaves_nothing(kept, monkeypatch, caplog):
+    client = sdk(kept)
+    before = sdk(kept).files.create(file=("a.jsonl", b"{}"), purpose="batch")
+    files = Path(kept.config.batch_dir, "files")
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def upload() -> None:
+        client.files.create(file=("b.jsonl", b"{}"), purpose="batch")
+
+    for owner, name, asked in (
+        (os, "fsync", upload),
+        (Ledger, "add_file", upload),
+        (Ledger, "batches", client.batches.list),
+        (Ledger, "file", lambda: client.files.delete(before.id)),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, name, full)
+            with pytest.raises(openai.InternalServerError) as caught:
+                asked()
+        assert (caught.value.status_code, caught.value.code) == (503, "storage_unavailable")
+        assert int(caught.value.response.headers["Retry-After"]) > 0
+        assert [file.name for file in files.iterdir()] == [before.id]
+    assert "No space left on device" in caplog.text
+
+
+def test_a_file_that_somebody_took_away_is_told_as_such(kept):
+    file = sdk(kept).files.create(file=("a.jsonl", b"{}"), purpose="batch")
+    Path(kept.config.batch_dir, "files", file.id).unlink()
+    answer = kept.http.get(f"/v1/files/{file.id}/content")
+    assert answer.status_code == 503
+    assert answer.json()["error"]["code"] == "storage_unavailable"

@@ -244,3 +244,23 @@ def test_the_model_is_picked_by_the_card_where_none_is_named(on_card, monkeypatc
         with pytest.raises(Unusable, match="not here"):
             open_engine(EngineConfig(), Limits(), said.append)
         assert asked[-1] == name and said[1].startswith(f"model {name}: ")
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_contents_stay_on_the_device_where_that_is_asked_for(folder, on_card, device):
+    on_card(replace(CARD, free_bytes=GIB + (64 << 20)))
+    engine = opened(folder, device=device, trunk_cache_bytes=None, token_budget=64)
+    room_bytes = engine.config.trunk_cache_bytes
+    assert room_bytes is not None
+    # A quarter of what the tiny model leaves.
+    assert room_bytes == 512 << 20 if device == "cpu" else 0 < room_bytes < 16 << 20
+    engine.run([Work("ABC ABBA CAB", ASKED)])
+    [again] = engine.run([Work("ABC ABBA CAB", ASKED)])
+    assert again.counts.cached_tokens
+    assert 0 < engine.stats.trunk_bytes <= room_bytes
+
+
+def test_more_memory_for_contents_than_a_model_leaves_on_a_card_is_refused(folder, on_card):
+    on_card()
+    with pytest.raises(Unusable, match="trunk_cache_bytes is .* and the model leaves .* lower it"):
+        opened(folder, trunk_cache_bytes=1 << 60)

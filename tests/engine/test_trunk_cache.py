@@ -56,8 +56,9 @@ def kept(engine: Engine) -> tuple[int, int]:
     return stats.trunk_entries, stats.trunk_bytes
 
 
-def ended(engine: Engine) -> dict[Job, Result | Exception]:
-    found: dict[Job, Result | Exception] = {}
+def ended(engine: Engine) -> dict[Job, Any]:
+    """Every outcome: a result or a fault."""
+    found: dict[Job, Any] = {}
     while engine.pending:
         found |= dict(engine.step())
     return found

@@ -1,6 +1,7 @@
 """Compressed bodies: what comes out, and that no more than the limit ever does."""
 
 import gzip
+import time
 import tracemalloc
 
 import pytest
@@ -93,3 +94,18 @@ def test_a_window_larger_than_any_compressor_needs_is_refused():
     with pytest.raises(Refused) as caught:
         decoded(sent, "zstd", LIMIT)
     assert caught.value.code == "invalid_encoding"
+
+
+@pytest.mark.parametrize(("encoding", "frame"), [("zstd", zstd(b"")), ("gzip", gzip.compress(b""))])
+def test_a_body_of_very_many_frames_is_refused_before_they_are_read(encoding, frame):
+    sent = frame * (1024 * 1024 // len(frame))
+    begun = time.process_time()
+    with pytest.raises(Refused, match="more than 64 frames") as caught:
+        decoded(sent, encoding, LIMIT)
+    assert caught.value.code == "invalid_encoding"
+    assert time.process_time() - begun < 2
+
+
+@pytest.mark.parametrize(("encoding", "pack"), [("zstd", zstd), ("gzip", gzip.compress)])
+def test_frames_that_were_made_side_by_side_are_one_body(encoding, pack):
+    assert decoded(pack(BODY[:999]) * 64, encoding, LIMIT) == BODY[:999] * 64

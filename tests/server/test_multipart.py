@@ -1,5 +1,7 @@
 """Bodies of several parts, taken apart."""
 
+import time
+
 import pytest
 
 from spinf_serve.packs.errors import Refused
@@ -59,3 +61,11 @@ def test_what_is_no_such_body_is_refused(body, why):
     with pytest.raises(Refused, match=why) as caught:
         take_apart(body, "B")
     assert caught.value.code == "invalid_encoding"
+
+
+def test_a_content_type_without_end_is_refused_at_once():
+    begun = time.process_time()
+    with pytest.raises(Refused, match="over 1024 characters") as caught:
+        boundary_of('multipart/form-data; a="' + ";" * 60_000 + '"; boundary=B')
+    assert caught.value.code == "invalid_encoding"
+    assert time.process_time() - begun < 1

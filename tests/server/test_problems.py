@@ -1,10 +1,12 @@
 """Errors as bodies and headers."""
 
+import json
+
 import pytest
 
 from spinf_serve.packs.errors import CODES, Busy, Fault, Refused
 from spinf_serve.server.auth import ANYBODY, Caller
-from spinf_serve.server.problems import NotFound, Stalled, envelope, headers
+from spinf_serve.server.problems import Envelope, NotFound, Stalled, envelope, headers
 
 TRUSTED = Caller(trusted=True, sees_counters=True)
 
@@ -23,6 +25,7 @@ def test_every_code_has_a_type_that_goes_with_its_status():
         429: "rate_limited",
         500: "api_error",
         503: "unavailable",
+        504: "api_error",
     }
 
 
@@ -73,3 +76,21 @@ def test_a_message_that_quotes_megabytes_is_shortened_and_says_so():
     error = envelope(Refused("invalid_field", "x" * 10**6, "y" * 10**6), "scr_1", ANYBODY)["error"]
     assert len(error["message"]) < 2100 and len(error["param"]) < 400
     assert error["message"].endswith("(1000000 characters in all)")
+
+
+@pytest.mark.parametrize(
+    ("param", "loc"),
+    [
+        ('questions["a.b"].type', ["body", "questions", "a.b", "type"]),
+        (r'questions["\u0007\n\"\\"]', ["body", "questions", '\x07\n"\\']),
+        # A key of the caller's as it is, in a path of what could not be read as Unicode.
+        (r'questions.["\q"].a', ["body", "questions", '"\\q"', "a"]),
+        (r'questions.["\ud800"].a', ["body", "questions", '"\\ud800"', "a"]),
+        ('questions.["\n"].a', ["body", "questions", '"\n"', "a"]),
+        ("questions.٣", ["body", "questions", 3]),
+    ],
+)
+def test_a_location_is_told_whatever_the_callers_keys_look_like(param, loc):
+    body = envelope(Refused("invalid_field", "m", param), "scr_1", ANYBODY, Envelope.DETAIL)
+    assert body["detail"][0]["loc"] == loc
+    json.dumps(body, ensure_ascii=False).encode()

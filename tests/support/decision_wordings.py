@@ -161,7 +161,8 @@ def main() -> None:
         engine = open_engine(config, Limits())
         rows += measured(engine, style, asked)
     found = {
-        "model": engine.served.id,
+        # A file is named by its path, which is nobody else's.
+        "model": Path(engine.served.id).name.removesuffix(".gguf"),
         "bits": engine.fingerprint.bits,
         "date": datetime.now(UTC).date().isoformat(),
         "rows": rows,

@@ -122,7 +122,51 @@ questions) without torch, Python's own start included (medians):
 | {median(packs["warm_seconds"]) * 1000:.0f} | {median(packs["cold_seconds"]) * 1000:.0f} \
 | {packs["empty_python_seconds"] * 1000:.0f} |
 """
+    text += _under_load(json.loads((RESULTS / "mixed-load.json").read_text()))
+    text += _kept_contents(json.loads((RESULTS / "trunk-cache.json").read_text()))
     return text + gpu_documents.figures(RESULTS) + precision_page.section(RESULTS)
+
+
+def _under_load(load: dict[str, Any]) -> str:
+    http, clients = load["http"], load["clients"]
+    text = f"""
+## Small requests beside large ones
+
+{clients["small"]} clients with small requests and {clients["large"]} with large ones, each with one under
+way, for a minute: `{load["command"]}` at `{load["commit"]}` on {load["processor"]}. A pass of
+{load["token_budget"]} tokens took {http["pass_seconds"]:.1f} s and was {http["pass_fill"]:.0%} full;
+{http["rows_per_s"]:.0f} tokens a second were read, {load["of_in_process"]:.2f} of what the same works take
+in process in the same run. Every answer was {", ".join(http["statuses"])}.
+
+| requests | answers | median, s | 99 % within, s | their ratio |
+|---|---|---|---|---|
+"""
+    for name in clients:
+        found = http[name]
+        text += (
+            f"| {name} | {found['answers']} | {found['p50_seconds']:.1f} | "
+            f"{found['p99_seconds']:.1f} | {found['p99_of_p50']:.2f} |\n"
+        )
+    return text
+
+
+def _kept_contents(kept: dict[str, Any]) -> str:
+    text = f"""
+## Contents kept on the device
+
+20 questions about a content of {kept["content_tokens"]} tokens, and 20 others about it again, with reads
+of contents kept and without; bits are equal: `{kept["command"]}` at `{kept["commit"]}` on
+{kept["processor"]}, {kept["model"]}, {kept["dtype"]}, {kept["threads"]} thread, medians.
+
+| asked | tokens read, kept | seconds, kept | tokens read, read again | seconds, read again |
+|---|---|---|---|---|
+"""
+    for name, found in kept["asks"].items():
+        cells = [
+            f"{found[way]['rows']} | {found[way]['seconds']:.2f}" for way in ("kept", "read again")
+        ]
+        text += f"| {name} | {' | '.join(cells)} |\n"
+    return text
 
 
 def _against(what: str, way: str, form: str, figures: dict[str, Any]) -> str:

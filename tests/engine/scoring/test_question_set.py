@@ -1,5 +1,7 @@
 """Questions compiled together: each refusal names the question and the field it is about."""
 
+from dataclasses import replace
+
 import pytest
 
 from spinf_serve.engine.scoring.job import compile_job
@@ -77,3 +79,22 @@ def test_a_template_that_is_too_long_is_named_by_its_field():
     assert refusal(GOOD, limits=limits).param == "questions.0.template"
     filled = question({"A": "b"}, {"A": "a long value"})
     assert refusal(filled, limits=limits).param == "questions.0.combinations.1"
+
+
+def test_labels_of_any_length_do_not_lay_out_gigabytes():
+    labels = tuple(f"{letter * 6_000}" for letter in "abc")
+    long = replace(question("\nWhich?", options=labels), any_option_length=True)
+    refused = refusal(GOOD, long)
+    assert (refused.code, refused.param) == ("request_too_large", "questions")
+    assert "behind up to 6007 tokens" in refused.message
+    assert refusal(GOOD, replace(long, options=("a" * 2_000, "b" * 2_000))).code == (
+        "content_too_long"
+    )
+
+
+def test_many_options_behind_a_long_template_do_not_lay_out_gigabytes():
+    options = tuple(f" {letter}{n:03}" for letter in "abcdefghij" for n in range(100))
+    many = question(*[{"A": f"w{n}"} for n in range(300)], options=options)
+    limits = Limits(max_query_tokens=10_000)
+    refused = refusal(many, question("x" * 300), limits=limits)
+    assert (refused.code, refused.param) == ("request_too_large", "questions")

@@ -163,9 +163,7 @@ class Engine:
         self.stats.compile_seconds += time.perf_counter() - start
         return job
 
-    def compile_generation(
-        self, wanted: Generate, on_text: Callable[[str], None] = unheard
-    ) -> Job:
+    def compile_generation(self, wanted: Generate, on_text: Callable[[str], None] = unheard) -> Job:
         """Tokenises a prompt behind which the model is to write. Any thread.
 
         The job's result has one slot with one prompt, and its one generated text. A job that is

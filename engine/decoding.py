@@ -166,9 +166,7 @@ class Decoding:
             yield self._seen(step, columns, top_reads if ask.top else None, ask.top)
             top_reads += ask.top > 0
 
-    def _seen(
-        self, tree: Tree, columns: np.ndarray, top_read: int | None, top: int
-    ) -> Seen:
+    def _seen(self, tree: Tree, columns: np.ndarray, top_read: int | None, top: int) -> Seen:
         ids, logprobs = np.zeros(0, np.int32), np.zeros(0)
         if top_read is not None:
             for part_ids, part_logprobs in zip(tree.top_ids, tree.top_logprobs, strict=True):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from types import MappingProxyType
 from typing import Final, Protocol
 
@@ -147,14 +148,19 @@ def _put(root: _Branch, piece: Iterable[int], token: int) -> None:
     branch.ids.append(token)
 
 
+@cache
+def _wide_chars(state: State) -> tuple[tuple[bytes, str], ...]:
+    """Bytes of the characters beyond ASCII that may follow; states are few and never go."""
+    return tuple((char.encode(), char) for char in state.next_chars if not char.isascii())
+
+
 def _after(at: NumberState, byte: int) -> NumberState | None:
     """How far a number has come with one more byte; None when none goes on like that."""
     pending = at.pending + bytes((byte,))
     if not at.pending and byte < 0x80:
         state = at.state.after(chr(byte))
         return None if state is None else NumberState(state)
-    for char in at.state.next_chars:
-        encoded = char.encode()
+    for encoded, char in _wide_chars(at.state):
         if encoded == pending:
             state = at.state.after(char)
             return None if state is None else NumberState(state)

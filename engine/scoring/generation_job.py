@@ -41,13 +41,13 @@ def generation_job(
         except Refused as refused:
             raise refused.within("prompt") from None
     _check_prompt(tokens, wanted.max_tokens, tokenizer, limits, context_tokens)
-    writing = Writing(
-        compiler.vocabulary, wanted.stop, wanted.max_tokens, wanted.sampling, on_text
-    )
+    writing = Writing(compiler.vocabulary, wanted.stop, wanted.max_tokens, wanted.sampling, on_text)
     [ask] = writing.asks()
     opening = Opening(tokens[-1:], ask.columns, ask.top, wanted.max_tokens)
     forest = build_forest([], [], [opening])
-    tree = new_tree(next_key(), np.array(tokens[:-1], np.int32), no_ints(), forest.trie, forest.reads)
+    tree = new_tree(
+        next_key(), np.array(tokens[:-1], np.int32), no_ints(), forest.trie, forest.reads
+    )
     slot = Slot(
         id="text",
         prompts=(Prompt(""),),

@@ -73,7 +73,9 @@ def compile_slots(
     asks: list[Ask] = []
     for number, slot in enumerate(slots):
         if slot.sampling is not None and slot.kind is not SlotKind.TEXT:
-            raise AssertionError(f"slot {slot.id} writes a {slot.kind.name}; only texts are written")
+            raise AssertionError(
+                f"slot {slot.id} writes a {slot.kind.name}; only texts are written"
+            )
         made = _compiled(tokenizer, slot, frame, number)
         for index, prompt in enumerate(made):
             _check_length(prompt, slot, number, index, limits)

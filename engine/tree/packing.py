@@ -126,9 +126,7 @@ class Tree:
     def finished(self) -> bool:
         """Whether everything that was wanted is there."""
         tops_done = sum(map(len, self.top_ids))
-        return (
-            self.columns_done == len(self.reads.columns) and tops_done == self.reads.with_tops
-        )
+        return self.columns_done == len(self.reads.columns) and tops_done == self.reads.with_tops
 
 
 class Trunks(Protocol):

@@ -4,7 +4,7 @@ import re
 import zlib
 from collections.abc import Sequence
 
-from spinf_serve.engine.extraction.answers import FoundAnswer, GeneratedAnswer, SlotAnswers
+from spinf_serve.engine.extraction.answers import Finish, FoundAnswer, GeneratedAnswer, SlotAnswers
 from spinf_serve.engine.extraction.numbers.reader import read
 from spinf_serve.packs.question import Sampling, Slot
 from spinf_serve.packs.template import SlotKind
@@ -56,7 +56,7 @@ def written(
     turn = sampling.seed + number if sampling.temperature > 0 else 0
     turned = words[turn % len(words) :] + words[: turn % len(words)] if words else []
     kept = turned[:max_tokens]
-    finish = "length" if len(turned) > max_tokens else "stop"
+    finish: Finish = "length" if len(turned) > max_tokens else "stop"
     return GeneratedAnswer(" ".join(kept), finish, len(kept))
 
 

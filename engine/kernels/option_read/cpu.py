@@ -62,9 +62,7 @@ def read_with_top(
     return out, ids, best
 
 
-def _most_probable(
-    logprobs: torch.Tensor, top: int
-) -> tuple[torch.Tensor, torch.Tensor] | None:
+def _most_probable(logprobs: torch.Tensor, top: int) -> tuple[torch.Tensor, torch.Tensor] | None:
     """Ids and log-probabilities of the largest of [V]; None where they are no numbers."""
     least = float(logprobs.topk(top).values[-1])
     if np.isnan(least):

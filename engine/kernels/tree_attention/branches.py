@@ -52,9 +52,7 @@ class Branches:
         """[K, G, D] saved values."""
         return self._values[layer].index_select(0, places)
 
-    def _grown(
-        self, old: list[torch.Tensor], layers: Sequence[LayerShape]
-    ) -> list[torch.Tensor]:
+    def _grown(self, old: list[torch.Tensor], layers: Sequence[LayerShape]) -> list[torch.Tensor]:
         made = []
         for number, layer in enumerate(layers):
             size = (self._places, layer.kv_heads, layer.head_dim)

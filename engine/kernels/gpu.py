@@ -42,6 +42,7 @@ class GpuLayout:
     """A pass on the device; implements `Layout`.
 
     Attributes:
+        save_places: [S] int64, where branch rows are saved.
         inner: tiles of the attention kernel by kind of layers.
     """
 
@@ -53,6 +54,7 @@ class GpuLayout:
     longest: int
     top_reads: torch.Tensor
     top: int
+    save_places: torch.Tensor
     inner: DeviceLayout[torch.Tensor]
 
 
@@ -102,6 +104,7 @@ class GpuOps:
             longest=longest,
             top_reads=inner.top_reads,
             top=top,
+            save_places=inner.save_places.long(),
             inner=inner,
         )
 
@@ -266,7 +269,7 @@ class GpuOps:
             raise AssertionError(f"layer {layer} was laid out with another window than {window}")
         inner = own.inner
         if len(inner.save_rows):
-            self._branches.save(layer, k, v, inner.save_rows, inner.save_places)
+            self._branches.save(layer, k, v, inner.save_rows, own.save_places)
         if len(inner.ghosts):
             k = torch.cat((k, self._branches.keys(layer, inner.ghosts)))
             v = torch.cat((v, self._branches.values(layer, inner.ghosts)))

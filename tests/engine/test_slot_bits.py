@@ -33,6 +33,9 @@ LONG = "The parcel came two days late in a crushed box. Nobody called about it, 
 CONTENTS = ("", "Short.", LONG[:62], LONG * 2)
 MODELS = ("llama_tied", "gemma3_wide", "gemma4_wide")
 DTYPES = (torch.float32, torch.bfloat16)
+VOCAB = 257
+"""Tokens that the tokenizer knows; the models have some more."""
+
 Tokens = tuple[int, ...]
 Bits = dict[tuple[int, Tokens], tuple[bytes, bytes, bytes, bytes]]
 
@@ -79,7 +82,11 @@ def _model(name: str, dtype: torch.dtype) -> Any:
 
 
 def _engine(name: str, dtype: torch.dtype, budget: int = 2048, cache_bytes: int = 0) -> Engine:
-    model = _model(name, dtype)
+    return engine_on(_model(name, dtype), budget, cache_bytes)
+
+
+def engine_on(model: Any, budget: int = 2048, cache_bytes: int = 0) -> Engine:
+    """An engine around a model; texts are bytes to it."""
     model.ops.keep_up_to(cache_bytes, model.shapes)
     return Engine(
         served=SERVED,
@@ -92,7 +99,7 @@ def _engine(name: str, dtype: torch.dtype, budget: int = 2048, cache_bytes: int 
     )
 
 
-def _recorded(engine: Engine, works: Sequence[Work]) -> list[Bits]:
+def recorded(engine: Engine, works: Sequence[Work]) -> list[Bits]:
     """What the slots of each work were shown, by the place of their prompt and by continuation."""
     jobs = [engine.compile(work) for work in works]
     for job in jobs:
@@ -119,7 +126,7 @@ def _recorded(engine: Engine, works: Sequence[Work]) -> list[Bits]:
 def _alone(name: str, dtype: torch.dtype) -> list[Bits]:
     with threads(1):
         return [
-            _recorded(_engine(name, dtype), [Work(content, (), slots=slots())])[0]
+            recorded(_engine(name, dtype), [Work(content, (), slots=slots())])[0]
             for content in CONTENTS
         ]
 
@@ -127,42 +134,39 @@ def _alone(name: str, dtype: torch.dtype) -> list[Bits]:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", MODELS)
 def test_what_is_shown_is_what_an_option_gets(name, dtype):
-    """Each continuation read again as a plain path, with all that was wanted as its columns."""
-    engine = _engine(name, dtype)
     for content, bits in zip(CONTENTS, _alone(name, dtype), strict=True):
-        job = engine.compile(Work(content, (), slots=slots()))
-        trie = job.tree.trie
-        places = list(bits)
-        assert max(len(tokens) for _, tokens in places) >= 15
-        paths = []
-        for number, tokens in places:
-            node = job.forest.openings[number].node
-            owner = int(np.searchsorted(trie.own_start, node, side="right")) - 1
-            path = trie.path_nodes[owner, : trie.depth[node] + 1]
-            paths.append((*job.tree.chain.tolist(), *trie.tokens[path].tolist(), *tokens))
-        plain = build_trie(paths)
-        order = np.unique(plain.end)
-        every = np.arange(257, dtype=np.int32)
-        wanted = Reads(
-            order,
-            np.arange(len(order) + 1, dtype=np.int32) * 257,
-            np.tile(every, len(order)),
-        )
-        tree = new_tree(1, job.tree.trunk, np.zeros(0, np.int32), plain, wanted)
-        packed = next_pass([tree], 100_000)
-        assert packed is not None
+        assert max(len(tokens) for _, tokens in bits) >= 15
         with threads(1):
-            forward = engine._forward
-            read = forward.finish(forward.start(packed)).logprobs.astype(np.float64)
-        rows = {int(node): read[257 * n : 257 * n + 257] for n, node in enumerate(order)}
-        for (number, tokens), end in zip(places, plain.end, strict=True):
-            row = rows[int(end)]
-            kinds = (np.int32, np.float64, np.int32, np.float64)
-            columns, logprobs, ids, tops = map(np.frombuffer, bits[number, tokens], kinds)
-            assert np.array_equal(logprobs, row[columns])
-            assert np.array_equal(tops, row[ids])
-            # The best of all, in order, as far as the tokenizer knows them.
-            assert ids.tolist() == np.argsort(-row, kind="stable")[: len(ids)].tolist()
+            check_against_plain(_engine(name, dtype), Work(content, (), slots=slots()), bits)
+
+
+def check_against_plain(engine: Engine, work: Work, bits: Bits) -> None:
+    """Reads each continuation again as a plain path, with all tokens as its columns."""
+    job = engine.compile(work)
+    trie = job.tree.trie
+    paths = []
+    for number, tokens in bits:
+        node = job.forest.openings[number].node
+        owner = int(np.searchsorted(trie.own_start, node, side="right")) - 1
+        path = trie.path_nodes[owner, : trie.depth[node] + 1]
+        paths.append((*job.tree.chain.tolist(), *trie.tokens[path].tolist(), *tokens))
+    plain = build_trie(paths)
+    nodes = np.unique(plain.end)
+    starts = np.arange(len(nodes) + 1, dtype=np.int32) * VOCAB
+    wanted = Reads(nodes, starts, np.tile(np.arange(VOCAB, dtype=np.int32), len(nodes)))
+    packed = next_pass([new_tree(1, job.tree.trunk, np.zeros(0, np.int32), plain, wanted)], 10**6)
+    assert packed is not None
+    forward = engine._forward
+    read = forward.finish(forward.start(packed)).logprobs.astype(np.float64)
+    rows = {int(node): read[VOCAB * n : VOCAB * (n + 1)] for n, node in enumerate(nodes)}
+    for (_, found), end in zip(bits.items(), plain.end, strict=True):
+        row = rows[int(end)]
+        kinds = (np.int32, np.float64, np.int32, np.float64)
+        columns, logprobs, ids, tops = map(np.frombuffer, found, kinds)
+        assert np.array_equal(logprobs, row[columns])
+        assert np.array_equal(tops, row[ids])
+        # The best of all, in order, as far as the tokenizer knows them.
+        assert ids.tolist() == np.argsort(-row, kind="stable")[: len(ids)].tolist()
 
 
 def _works() -> list[Work]:
@@ -181,9 +185,9 @@ def test_company_and_cuts_move_no_bit(name, dtype, budget, cache_bytes):
     alone, crowd = _alone(name, dtype), _works()
     with nan_memory(), threads(1):
         engine = _engine(name, dtype, budget, cache_bytes)
-        assert _recorded(engine, crowd)[: len(alone)] == alone
+        assert recorded(engine, crowd)[: len(alone)] == alone
         if cache_bytes:
-            again = _recorded(engine, crowd[::-1])[::-1]
+            again = recorded(engine, crowd[::-1])[::-1]
             assert again[: len(alone)] == alone
             assert engine.stats.trunk_hits
 
@@ -194,7 +198,7 @@ def test_threads_move_no_bit(dtype):
     content, alone = CONTENTS[-1], _alone("llama_tied", dtype)[-1]
     with threads(2):
         engine = _engine("llama_tied", dtype)
-        found = _recorded(engine, [Work(content, (), slots=slots())])
+        found = recorded(engine, [Work(content, (), slots=slots())])
     assert found == [alone]
 
 

@@ -26,9 +26,9 @@ from spinf_serve.packs.question import Prompt, Slot
 from spinf_serve.packs.template import SlotKind
 from tests.engine.extraction.test_search import is_viable, merged, number_key_of, text_oracle
 from tests.engine.extraction.toy_model import (
+    Tokens,
     ToyModel,
     ToyTokenizer,
-    Tokens,
     continuations,
     numbers_by_enumeration,
 )

@@ -34,7 +34,7 @@ class Turn:
 class _Generation(Extension):
     """The block around what a model is trained to write; without a meaning here."""
 
-    tags = frozenset({"generation"})
+    tags = {"generation"}
 
     def parse(self, parser: Parser) -> list[nodes.Node]:
         """What stands in the block."""

@@ -64,6 +64,8 @@ class Ticket:
         jobs: the compiled works.
         done: called once with the outcome, on the worker's thread; never after a cancel.
         turn: when it is their turn.
+        has_slots: whether answers are found or written for it, besides what is read.
+        read_at: when all else was read, once it was.
     """
 
     jobs: tuple[Job, ...]
@@ -73,12 +75,8 @@ class Ticket:
     begun_at: float = 0.0
     busy_before: float = 0.0
     read_at: float | None = None
+    has_slots: bool = False
     results: dict[Job, Result] = field(default_factory=dict)
-
-    @property
-    def has_slots(self) -> bool:
-        """Whether answers are found or written for it, besides what is read."""
-        return any(job.work.slots for job in self.jobs)
 
 
 class Worker:
@@ -102,6 +100,7 @@ class Worker:
         self._loaded = loaded
         self._engine: Engine | None = None
         self._owners: dict[Job, Ticket] = {}
+        self._unread: dict[Ticket, None] = {}
         self._inbox: SimpleQueue[Callable[[Engine], None]] = SimpleQueue()
         self._busy_seconds = 0.0
         self._step_began: float | None = None
@@ -208,6 +207,9 @@ class Worker:
 
     def _begin(self, ticket: Ticket, engine: Engine) -> None:
         ticket.begun_at = time.perf_counter()
+        ticket.has_slots = any(job.work.slots for job in ticket.jobs)
+        if ticket.has_slots:
+            self._unread[ticket] = None
         ticket.busy_before = self._busy_seconds
         for index, job in enumerate(ticket.jobs):
             self._owners[job] = ticket
@@ -219,6 +221,7 @@ class Worker:
                 return
 
     def _drop(self, ticket: Ticket, engine: Engine) -> None:
+        self._unread.pop(ticket, None)
         for job in ticket.jobs:
             if self._owners.pop(job, None) is not None:
                 engine.cancel(job)
@@ -257,17 +260,13 @@ class Worker:
 
     def _note_read(self, finished: list[Finished]) -> None:
         """Remembers when all that tickets with slots ask was read, but for the slots."""
-        ended = {job for job, _ in finished}
-        for ticket in dict.fromkeys(self._owners.values()):
-            if (
-                ticket.has_slots
-                and ticket.read_at is None
-                and all(
-                    job in ticket.results or job in ended or job.tree.finished
-                    for job in ticket.jobs
-                )
+        ended = {job for job, _ in finished} if self._unread else set()
+        for ticket in list(self._unread):
+            if all(
+                job in ticket.results or job in ended or job.tree.finished for job in ticket.jobs
             ):
                 ticket.read_at = time.perf_counter()
+                del self._unread[ticket]
 
     def _answered(self, ticket: Ticket) -> Answered:
         now = time.perf_counter()

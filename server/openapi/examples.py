@@ -251,6 +251,7 @@ MODELS = (
                         "max_options": 1000,
                         "max_option_tokens": 5,
                         "max_extractions_per_input": 10,
+                        "max_completion_tokens": 1024,
                         "max_body_bytes": 2097152,
                     },
                     "features": {"media": [], "extraction": True, "generation": True},

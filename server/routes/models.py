@@ -1,5 +1,6 @@
 """GET /v1/models: one body that OpenAI's, spinf's and TypeSafe's clients can read."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, date, datetime, time
 from typing import Any
@@ -20,11 +21,16 @@ async def models(request: Request) -> Response:
     service: Service = request.app.state.service
     engine = service.worker.engine
     features = features_of(engine, service.switches)
-    body = models_body(engine, service.config.max_body_bytes, features)
+    limits = {
+        **asdict(engine.limits),
+        "max_completion_tokens": service.config.max_completion_tokens,
+        "max_body_bytes": service.config.max_body_bytes,
+    }
+    body = models_body(engine, limits, features)
     return Response(encode(body), media_type="application/json")
 
 
-def models_body(engine: Engine, max_body_bytes: int, features: Features) -> dict[str, Any]:
+def models_body(engine: Engine, limits: Mapping[str, int], features: Features) -> dict[str, Any]:
     """`data` is what OpenAI's SDK reads, `models` what the others do."""
     served = engine.served
     return {
@@ -50,7 +56,7 @@ def models_body(engine: Engine, max_body_bytes: int, features: Features) -> dict
                 "family": served.family,
                 "capabilities": list(served.capabilities),
                 "media": list(served.media),
-                "limits": asdict(engine.limits) | {"max_body_bytes": max_body_bytes},
+                "limits": dict(limits),
                 "features": {
                     "media": [],
                     "extraction": features.extraction is None,

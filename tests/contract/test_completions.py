@@ -13,7 +13,7 @@ from spinf_serve.server.config import ServerConfig
 from tests.contract.conftest import LIMITS, TOKEN
 from tests.contract.test_errors import assert_error, assert_works
 from tests.support.servers import running
-from tests.support.stub_engine import SERVED, StubEngine
+from tests.support.stub_engine import CHAT, SERVED, StubEngine
 
 HELLO: Any = [
     {"role": "system", "content": "Be brief."},
@@ -317,7 +317,7 @@ def test_a_model_without_a_template_completes_and_does_not_chat():
 
 
 def test_a_template_that_refuses_is_the_callers_to_hear():
-    form = replace(SERVED.chat, template="{{ raise_exception('turns must alternate') }}")
+    form = replace(CHAT, template="{{ raise_exception('turns must alternate') }}")
     with running(stub_with(chat=form).as_engine, ServerConfig()) as server:
         answer = chat(server)
         assert_error(answer, "invalid_field", "messages")
@@ -355,14 +355,9 @@ def test_a_client_that_leaves_stops_the_stream_within_a_step(stub, stub_server):
 def test_a_client_that_leaves_before_the_answer_stops_it_too(stub, stub_server):
     stub.step_seconds = 0.02
 
-    def ask() -> None:
-        body = {"prompt": WORDS, "max_tokens": 60}
-        with pytest.raises(openai.APITimeoutError):
-            openai.OpenAI(
-                api_key="x", base_url=f"{stub_server.url}/v1", max_retries=0, timeout=0.2
-            ).completions.create(model="stub", **body)
-
-    ask()
+    short = openai.OpenAI(api_key="x", base_url=f"{stub_server.url}/v1", max_retries=0, timeout=0.2)
+    with short as client, pytest.raises(openai.APITimeoutError):
+        client.completions.create(model="stub", prompt=WORDS, max_tokens=60)
     wait_until(lambda: stub.cancelled == 1)
 
 

@@ -15,10 +15,10 @@ from tests.support.servers import question, request, running
 from tests.support.stub_engine import SERVED, StubEngine
 
 CONTENT = "Order 8841 came 2 days late. $12 went back, or 1,234 points. (5)"
-ORDER = {"id": "order", "template": '\nThe order is "{*}"'}
-DAYS = {"id": "days", "template": "\nDays late:{n}"}
-BACK = {"id": "back", "template": "\nAmount returned:{$}"}
-LINE = {"id": "line", "template": '\nIn one line: "{*}"', "generate": True}
+ORDER: Any = {"id": "order", "template": '\nThe order is "{*}"'}
+DAYS: Any = {"id": "days", "template": "\nDays late:{n}"}
+BACK: Any = {"id": "back", "template": "\nAmount returned:{$}"}
+LINE: Any = {"id": "line", "template": '\nIn one line: "{*}"', "generate": True}
 
 
 @pytest.fixture(scope="module")

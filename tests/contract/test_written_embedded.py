@@ -80,6 +80,6 @@ def test_the_same_seed_says_the_same(client):
         done = client.completions.create(
             model="jev-latest", prompt="Once", max_tokens=4, temperature=1.2, seed=seed
         )
-        return done.choices[0].text
+        return str(done.choices[0].text)
 
     assert said(5) == said(5)

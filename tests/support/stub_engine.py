@@ -294,8 +294,8 @@ class StubEngine:
             return Fault("the model returned a value that is no number on this content", "content")
         if job.writes is not None:
             text = job.writes.text
-            slots = ((SlotAnswers("text", generated=(text,), tokens=text.tokens),),)
-            return Result((), job.counts, True, slots)
+            found = SlotAnswers("text", generated=(text,), tokens=text.tokens)
+            return Result((), job.counts, True, ((found,),))
         answers = tuple(_answer(content, question) for question in job.work.questions)
         slots = tuple(
             tuple(slot_answers(content, slot, prompt.text) for prompt in slot.prompts)

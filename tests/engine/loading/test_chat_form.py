@@ -1,6 +1,8 @@
 """Where a model's chat template stands, and which counts."""
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -50,18 +52,14 @@ def test_a_file_that_is_no_text_is_told(tmp_path):
         chat_form_from_folder(tmp_path, CONTROLS)
 
 
-class File:
+def file(**values: Any) -> Any:
     """The part of a GGUF file that is read."""
-
-    def __init__(self, **values):
-        self.values = {f"tokenizer.{name}": value for name, value in values.items()}
-
-    def texts(self, key):
-        return self.values[key]
+    named = {f"tokenizer.{name}": value for name, value in values.items()}
+    return SimpleNamespace(values=named, texts=named.__getitem__)
 
 
 def test_metadata_has_it_with_ids_of_tokens():
     given = {"ggml.tokens": ["<pad>", "<s>"], "ggml.bos_token_id": 1, "ggml.eos_token_id": 9}
-    form = chat_form_from_gguf(File(chat_template="T", **given), CONTROLS)
+    form = chat_form_from_gguf(file(chat_template="T", **given), CONTROLS)
     assert form == ChatForm("T", CONTROLS, "<s>", "")
-    assert chat_form_from_gguf(File(**given), CONTROLS) is None
+    assert chat_form_from_gguf(file(**given), CONTROLS) is None

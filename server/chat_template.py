@@ -34,7 +34,7 @@ class Turn:
 class _Generation(Extension):
     """The block around what a model is trained to write; without a meaning here."""
 
-    tags = {"generation"}
+    tags = {"generation"}  # noqa: RUF012 - as the library declares it
 
     def parse(self, parser: Parser) -> list[nodes.Node]:
         """What stands in the block."""

@@ -104,6 +104,12 @@ def bench(
         Literal["transformers"] | None,
         typer.Option(metavar="transformers", help="also ask two of the contents of transformers"),
     ] = None,
+    extraction: Annotated[
+        bool,
+        typer.Option(
+            "--extraction", help="measure instead what slots cost, in tokens scored meanwhile"
+        ),
+    ] = False,
     commit: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="commit to note where there is no repository to ask"),
@@ -115,6 +121,21 @@ def bench(
     """Measure questions a second, and where the time goes, on made-up contents and questions."""
     require(ENGINE_PACKAGES)
     refuse_unmeant(config, synthetic, scheme, tokenizer)
+    if extraction:
+        from spinf_serve.engine.bench.extraction import Slots, run_extraction
+
+        if not (jobs is synthetic is against is commit is None) or profile:
+            raise Unusable(
+                "--extraction is a job of its own: it goes with none of --jobs, --synthetic, "
+                "--against, --profile and --commit"
+            )
+        if (clients, seconds) != (_CLIENTS, _SECONDS):
+            raise Unusable(_OF_HTTP)
+        if out is not None:
+            check_output("--out", out, {})
+        slots = Slots(contents, content_tokens, repeats=repeats)
+        run_extraction(config.engine, slots=slots, out=out)
+        return
     if jobs is None and synthetic is None:
         from spinf_serve.engine.bench.bench import Shape, run
 

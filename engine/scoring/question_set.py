@@ -223,7 +223,7 @@ class Compiler:
     def _compile(
         self, questions: tuple[Question, ...], frame: Frame | None, slots: tuple[Slot, ...]
     ) -> QuestionSet:
-        count = sum(len(asked.prompts) for asked in (*questions, *slots))
+        count = sum(len(q.prompts) for q in questions) + sum(len(s.prompts) for s in slots)
         if count > self._limits.max_prompts_per_input:
             raise Refused(
                 "too_many_prompts",

@@ -7,9 +7,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from spinf_serve.engine.api import Engine
+from spinf_serve.engine.api import Engine, Job
 from spinf_serve.engine.extraction.answers import SlotAnswers
-from spinf_serve.engine.work import Generate, Work
+from spinf_serve.engine.work import Generate, Result, Work
 from spinf_serve.packs.errors import Fault, Refused
 from spinf_serve.packs.question import Prompt, Sampling, Slot
 from spinf_serve.packs.template import SlotKind
@@ -141,7 +141,7 @@ def test_a_value_that_is_no_number_fails_the_work_and_no_other(ahead):
     jobs = [engine.compile(work) for work in works]
     for job in jobs:
         engine.submit(job)
-    outcomes = {}
+    outcomes: dict[Job, object] = {}
     while engine.pending:
         outcomes |= dict(engine.step())
     assert isinstance(outcomes[jobs[1]], Fault)
@@ -154,7 +154,7 @@ def test_a_pass_that_fails_takes_the_works_of_its_steps_with_it():
     fake(engine).start_faults = {2: OSError("gone")}
     job = engine.compile(Work(CONTENT, (), slots=(slot("\nIt"),)))
     engine.submit(job)
-    outcomes = {}
+    outcomes: dict[Job, object] = {}
     while engine.pending:
         outcomes |= dict(engine.step())
     assert isinstance(outcomes[job], Fault)
@@ -221,6 +221,7 @@ def test_generation_ends_before_a_stop_text_and_tells_none_of_it():
     job = engine.compile_generation(Generate("Once", max_tokens=3))
     engine.submit(job)
     [(_, result)] = [one for _ in range(9) for one in engine.step()]
+    assert isinstance(result, Result)
     [[answers]] = result.slots
     assert answers.generated[0].finish == "length"
     assert result.counts.generated_tokens == answers.generated[0].tokens == 3

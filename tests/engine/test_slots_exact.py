@@ -5,6 +5,7 @@ by a plain pass that knows no slots.
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from spinf_serve.engine.kernels.cpu import CpuOps
 from spinf_serve.engine.models.registry import build
 from spinf_serve.engine.tree.packing import Reads, new_tree, next_pass
 from spinf_serve.engine.tree.trie import build_trie
-from spinf_serve.engine.work import Limits, Work
+from spinf_serve.engine.work import Limits, Result, Work
 from spinf_serve.packs.question import Prompt, Slot
 from spinf_serve.packs.template import SlotKind
 from tests.engine.extraction.test_search import is_viable, merged, number_key_of, text_oracle
@@ -45,7 +46,7 @@ EVERYTHING = Effort(10**9, 10**9, 0.0, 0.0, spare=10**6)
 class PieceTokenizer(ToyTokenizer):
     """Texts as the longest pieces that they begin with."""
 
-    bos_id = None
+    bos_id: int | None = None
 
     def encode(self, text: str) -> list[int]:
         left, tokens = text.encode(), []
@@ -112,6 +113,10 @@ def engine_of(pieces: Sequence[str]) -> Engine:
     )
 
 
+def _pieces(engine: Engine) -> list[bytes]:
+    return cast(PieceTokenizer, engine.tokenizer).pieces
+
+
 def answers_of(engine: Engine, content: str, slot: Slot, search=None):
     job = engine.compile(Work(content, (), slots=(slot,)))
     if search is not None:
@@ -119,6 +124,7 @@ def answers_of(engine: Engine, content: str, slot: Slot, search=None):
     engine.submit(job)
     while engine.pending:
         for _, result in engine.step():
+            assert isinstance(result, Result)
             [[answers]] = result.slots
     return answers
 
@@ -129,7 +135,7 @@ def test_texts(stop, content):
     slot = Slot("s", (Prompt(" theC"),) if content else (Prompt("C++"),), SlotKind.TEXT, stop, MOST)
     prompt = tuple(engine.tokenizer.encode(content + slot.prompts[0].text))
     model = RealModel(engine, prompt)
-    found = text_oracle(model, engine.tokenizer.pieces, stop)
+    found = text_oracle(model, _pieces(engine), stop)
     expected = merged(found, text_key)
     vocabulary = engine._vocabulary()
     search = TextSearch(vocabulary, stop, max_tokens=MOST, effort=EVERYTHING)
@@ -158,7 +164,7 @@ def test_numbers(kind, pieces, content):
     model = RealModel(engine, tuple(engine.tokenizer.encode(content + "1.")))
     found = numbers_by_enumeration(
         model,
-        engine.tokenizer.pieces,
+        _pieces(engine),
         MOST,
         is_viable(kind),
         lambda text: read(text, kind) is not None,

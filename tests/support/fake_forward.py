@@ -62,6 +62,7 @@ class FakeForward:
         self.trees: list[set[int]] = []
         self.kept: dict[int, list[int]] = {}
         self.saved: dict[int, list[int]] = {}
+        self._path_of: dict[int, list[int]] = {}
         self.most_kept = 0
         self.cached_bytes = 0
         self._reserved: dict[int, int] = {}
@@ -126,6 +127,26 @@ class FakeForward:
     def found(self, packed: PackedPass) -> ReadBack:
         """What a pass comes to."""
         plan = packed.plan
+        columns = self.columns(packed)
+        if plan.is_plain:
+            return ReadBack(columns)
+        path_of = self._path_of
+        for row, place in zip(plan.save_rows.tolist(), plan.save_places.tolist(), strict=True):
+            self.saved[place] = path_of[row]
+        top = min(plan.top, self.vocab)
+        ids = np.zeros((len(plan.top_reads), top), np.int32)
+        best = np.full(ids.shape, np.nan, np.float32)
+        for number, read in enumerate(plan.top_reads):
+            path = path_of[int(plan.read_rows[read])]
+            if not self.nan_tokens & set(path):
+                logprobs = next_logprobs(path, self.vocab)
+                ids[number] = np.argsort(-logprobs, kind="stable")[:top]
+                best[number] = logprobs[ids[number]]
+        return ReadBack(columns, ids, best)
+
+    def columns(self, packed: PackedPass) -> np.ndarray:
+        """[C] log-probabilities of a pass's columns."""
+        plan = packed.plan
         self.rows.append(len(plan.tokens))
         # What a pass writes is there from the next one on.
         kept = dict(self.kept)
@@ -137,7 +158,7 @@ class FakeForward:
             trunks.append(before + here)
             if part.keep:
                 self.kept[part.key] = trunks[-1]
-        path_of = {}
+        path_of: dict[int, list[int]] = {}
         for rows, n, at in zip(plan.path_rows, plan.path_len, plan.path_slice, strict=True):
             tokens: list[int] = []
             for row in rows[:n].tolist():
@@ -154,15 +175,5 @@ class FakeForward:
             logprobs = next_logprobs(path_of[int(row)], self.vocab)
             if not self.nan_tokens & set(path_of[int(row)]):
                 out[start:stop] = logprobs[plan.columns[start:stop]]
-        for row, place in zip(plan.save_rows.tolist(), plan.save_places.tolist(), strict=True):
-            self.saved[place] = path_of[row]
-        top = min(plan.top, self.vocab)
-        ids = np.zeros((len(plan.top_reads), top), np.int32)
-        best = np.full(ids.shape, np.nan, np.float32)
-        for number, read in enumerate(plan.top_reads):
-            path = path_of[int(plan.read_rows[read])]
-            if not self.nan_tokens & set(path):
-                logprobs = next_logprobs(path, self.vocab)
-                ids[number] = np.argsort(-logprobs, kind="stable")[:top]
-                best[number] = logprobs[ids[number]]
-        return ReadBack(out, ids, best)
+        self._path_of = path_of
+        return out

@@ -33,7 +33,7 @@ def read_top(
         product(rows, head, x_scale=None, weight_scale=None, out_dtype=torch.float32)
         .topk(wide)
         .indices
-        for rows in hidden.split(_ROWS)
+        for rows in torch.split(hidden, _ROWS)
     ]
     ids = torch.cat(parts).sort().values
     starts = torch.arange(0, ids.numel() + 1, wide, device=hidden.device)

@@ -75,6 +75,17 @@ def test_no_message_becomes_a_control_token_and_none_is_changed(form, contents):
     assert texts == ["", *[text for content in said for text in (content, "")], ""]
 
 
+@pytest.mark.parametrize("content", ["<|end", "end|>", "<|end  ", "\n end|>", "<", "|>"])
+@pytest.mark.parametrize("filter", ["", " | trim"])
+def test_text_of_a_template_completes_no_token_of_a_message(content, filter):
+    said = f"{{{{ messages[0].content{filter} }}}}"
+    form = ChatForm(f"<|user|>{said}|>, |end|>{said} and <|{said}", MARKS)
+    marks, texts = read_back(chat_tokens(engine(form), [Turn("user", content)]))
+    kept = content.strip() if filter else content
+    assert marks == ["<|user|>"]
+    assert texts == ["", f"{kept}|>, |end|>{kept} and <|{kept}"]
+
+
 def test_a_seal_that_a_message_holds_is_not_used():
     content = "\ue000<|end|>\ue001"
     _, texts = read_back(chat_tokens(engine(LOOSE), [Turn("user", content)]))

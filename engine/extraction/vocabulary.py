@@ -8,9 +8,9 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from spinf_serve.engine.extraction.numbers.grammar import AUTOMATA
+from spinf_serve.engine.extraction.numbers.grammar import AUTOMATA, GRAMMARS
 from spinf_serve.engine.extraction.numbers.grammar import Kind as NumberKind
-from spinf_serve.engine.extraction.numbers.pieces import State
+from spinf_serve.engine.extraction.numbers.pieces import Alt, Chars, Piece, Seq, State
 from spinf_serve.engine.extraction.steps import IntArray
 
 _CLOSING: Final[Mapping[str, str]] = MappingProxyType({'"': '"”', "'": "'’"})
@@ -130,10 +130,14 @@ class Vocabulary:
     def _root(self, kind: NumberKind) -> _Branch:
         """The tree of all tokens that may be part of a number."""
         if kind not in self._roots:
-            root = self._roots[kind] = _Branch()
+            root = _Branch()
+            known = "".join(sorted(_chars_of(GRAMMARS[kind]))).encode()
             for token, piece in enumerate(self.pieces):
-                if token not in self.silent and len(piece) <= _LONGEST:
-                    _put(root, piece, token)
+                # Most tokens hold a byte that no number has.
+                if piece.translate(None, known) or token in self.silent or len(piece) > _LONGEST:
+                    continue
+                _put(root, piece, token)
+            self._roots[kind] = root
         return self._roots[kind]
 
 
@@ -146,6 +150,15 @@ def _put(root: _Branch, piece: Iterable[int], token: int) -> None:
     for byte in piece:
         branch = branch.longer.setdefault(byte, _Branch())
     branch.ids.append(token)
+
+
+@cache
+def _chars_of(piece: Piece) -> frozenset[str]:
+    """Every character that a piece can have."""
+    if isinstance(piece, Chars):
+        return piece.chars
+    parts = piece.pieces if isinstance(piece, Seq | Alt) else (piece.piece,)
+    return frozenset().union(*map(_chars_of, parts))
 
 
 @cache

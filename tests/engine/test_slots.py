@@ -9,6 +9,7 @@ import pytest
 
 from spinf_serve.engine.api import Engine, Job
 from spinf_serve.engine.extraction.answers import SlotAnswers
+from spinf_serve.engine.turn import Turn
 from spinf_serve.engine.work import Generate, Result, Work
 from spinf_serve.packs.errors import Fault, Refused
 from spinf_serve.packs.question import Prompt, Sampling, Slot
@@ -16,6 +17,7 @@ from spinf_serve.packs.template import SlotKind
 from tests.engine.test_api import ask, engine_of, fake
 from tests.support.fake_forward import next_logprobs
 
+DRAWN = Sampling(temperature=2.0, top_k=50, seed=1, n=4)
 CONTENT = "The parcel came two days late in a crushed box, and nobody called about it."
 STEPS = 6
 
@@ -168,6 +170,29 @@ def test_only_so_many_works_are_under_way():
     assert filled(engine, *works) == alone
     # Eight passes of thirty rows hold two of these trees.
     assert fake(engine).most_kept <= 3
+
+
+def test_scoring_waits_for_no_step():
+    """Beside works that decode a question is answered in as many passes as it is alone."""
+
+    def passes(*beside: Work) -> int:
+        engine = engine_of(token_budget=1000)
+        for work in beside:
+            engine.submit(engine.compile(work))
+        for _ in range(2):
+            engine.step()
+        before = len(fake(engine).rows)
+        asked = engine.compile(Work(CONTENT, (ask("q", "\nLate?"),)))
+        engine.submit(asked, Turn("another"))
+        while asked not in dict(engine.step()):
+            pass
+        return len(fake(engine).rows) - before
+
+    chats = [
+        Work(f"Chat {n}", (), slots=(slot("\nOnce", max_tokens=60, sampling=DRAWN),))
+        for n in range(20)
+    ]
+    assert passes(*chats) == passes() == 1
 
 
 def test_too_many_slots_and_too_long_ones_are_refused():

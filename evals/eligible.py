@@ -51,7 +51,7 @@ class Eligible:
             (self.unlabelled, "without a label take no part; a missing label is not a no"),
             (
                 self.not_random,
-                "were not drawn at random and have no inverse-probability weight: not counted",
+                "were not drawn and labelled at random, nor with a known chance: not counted",
             ),
             (self.thinned, "were left out by chance so that rows of unequal weight count alike"),
             (self.copies, "were left out so that each group counts once"),

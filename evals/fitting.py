@@ -249,6 +249,7 @@ def _parts(
         tuple(row.drawn for row in ordered),
         np.array(weights, dtype=np.float64),
         tuple(row.classes for row in ordered),
+        tuple(row.chosen for row in ordered),
     )
     back = np.array([row.split == TEST for row in ordered], dtype=bool)
     parts = [

@@ -118,6 +118,8 @@ def answer(
     first = wish.targets[0]
     if first.kind == "cost":
         return _cheapest(wish, pack, seen, rows)
+    if first.kind != "flag_rate":
+        rows = rows.counted_for(wish.name)
     cuts = fitted.cuts
     if cuts is None:
         cuts = preset_cuts("coverage", fitted.own[fitted.free])

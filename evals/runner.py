@@ -8,27 +8,25 @@ next time. Judges nothing.
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isfinite
 
 import duckdb
 
-from spinf_serve.evals.pace import Pace
-from spinf_serve.evals.project import Project
-from spinf_serve.evals.score_tables import Cut, Findings, Known, Whole, keep, known
-from spinf_serve.evals.scorer import Scorer, Work, cautions
-from spinf_serve.evals.store import (
+from spinf_serve.evals.asking import (
     Item,
     asked_about,
     count_rows,
-    cuts_for,
     in_order,
     items,
     prompts,
 )
+from spinf_serve.evals.pace import Pace
+from spinf_serve.evals.project import Project
+from spinf_serve.evals.score_tables import Findings, keep, known
+from spinf_serve.evals.scorer import Scorer, Work, cautions
+from spinf_serve.evals.windows import Window, Windows
 from spinf_serve.packs.answer import QuestionAnswer
-from spinf_serve.packs.chunks import chunks_of
-from spinf_serve.packs.digests import content_digest
 from spinf_serve.packs.errors import Fault, Refused, Unusable
 from spinf_serve.packs.pack import Pack
 from spinf_serve.packs.question import Question
@@ -139,6 +137,7 @@ class _Run:
         self._refused: Counter[str] = Counter()
         self._asked = self._reused = self._floors = self._failed = self._cut = 0
         self._reader = None if pack.on_long == "refuse" else scorer.reader
+        self._windows = Windows(project, self._identity, pack, self._reader, self._prompts)
         self._faults = self._unpresented = 0
         self._pace = Pace(say)
         self._say = say
@@ -158,14 +157,17 @@ class _Run:
                     rows = items(
                         connection, self._dataset, self._pack, split=self._split, after=after
                     )
-                    found = self._looked_up(connection, rows)
+                    window = self._look_up(connection, rows)
                 if not rows:
                     # Rows were deleted meanwhile.
                     break
-                window, held = self._window(*found)
+                self._windows.fill(window)
+                self._found.cuts |= window.cuts
+                self._found.texts |= window.cut_texts
+                self._cut += window.cut_rows
                 after = rows[-1].number
                 seen += len(rows)
-                self._work_off(window, held, seen / total)
+                self._work_off(window, seen / total)
                 # Before the next look at the store, which may hold equal rows by then.
                 self._save()
         finally:
@@ -177,64 +179,16 @@ class _Run:
                 self._say(line)
         return RunReport(seen, *counts, dict(self._refused), self._failed, seconds, self._cut)
 
-    def _looked_up(
-        self, connection: duckdb.DuckDBPyConnection, rows: Sequence[Item]
-    ) -> tuple[list[tuple[Item, str]], dict[Whole, Cut], Known]:
-        """Rows that the pack presents, with their digests; how long ones were cut; what is kept."""
-        presented = []
+    def _look_up(self, connection: duckdb.DuckDBPyConnection, rows: Sequence[Item]) -> Window:
+        """Rows that the pack presents, with what is kept of them; notes the others."""
         for item in rows:
             if isinstance(item.content, Refused):
                 self._note_unpresented(item.id, item.content)
-            else:
-                presented.append((item, content_digest(item.content)))
-        digests = {digest for _, digest in presented}
-        cuts = {}
-        if self._reader is not None:
-            # Also of those that fit: they may have been cut under another limit.
-            cuts = cuts_for(connection, self._identity, self._pack, digests)
-        digests.update(*(cut.parts for cut in cuts.values()))
-        return presented, cuts, known(connection, self._identity, digests, self._prompts)
+        return self._windows.looked_up(connection, rows)
 
-    def _window(
-        self, presented: Sequence[tuple[Item, str]], cuts: Mapping[Whole, Cut], held: Known
-    ) -> tuple["_Window", Known]:
-        """What is to be read for rows, long ones cut; and what is kept of that."""
-        window = _Window()
-        fresh: set[str] = set()
-        for item, digest in presented:
-            content = str(item.content)
-            parts: Sequence[str] = (digest,)
-            texts: Sequence[str] = (content,)
-            key = (digest, *item.context)
-            cut = cuts.get(key)
-            if self._reader is not None and (cut or not self._reader.surely_fits(content)):
-                settled = cut is not None and cut.most_tokens == self._reader.most_tokens
-                if cut is not None and settled and self._whole(cut.parts, held):
-                    # Nothing is going to be asked of it, so that its texts are not needed.
-                    parts, texts = cut.parts, ("",) * len(cut.parts)
-                else:
-                    texts = chunks_of(self._reader, *item.halved())
-                    parts = tuple(map(content_digest, texts))
-                    if not settled:
-                        self._found.cuts[key] = Cut(self._reader.most_tokens, tuple(parts))
-                        fresh.update(parts)
-                self._cut += len(parts) > 1
-                self._found.texts |= dict.fromkeys((digest, *parts), item.text_digest)
-            window.add(item, parts, texts)
-        if fresh:
-            with self._project.open(write=False) as connection:
-                more = known(connection, self._identity, fresh, self._prompts)
-            held = Known(
-                {**held.prompts, **more.prompts}, {**held.refused, **more.refused}, held.floors
-            )
-        return window, held
-
-    def _whole(self, parts: Sequence[str], held: Known) -> bool:
-        """Whether every prompt was answered, or refused, on all of these."""
-        return all(len(held.prompts.get(one, ())) == len(self._prompts) for one in parts)
-
-    def _work_off(self, window: "_Window", held: Known, share: float) -> None:
+    def _work_off(self, window: Window, share: float) -> None:
         """Asks what is missing of some rows; `share` is that of the dataset up to their end."""
+        held = window.held
         missing = {
             digest: tuple(
                 prompt for prompt in self._prompts if prompt not in held.prompts.get(digest, ())
@@ -281,7 +235,7 @@ class _Run:
     def _ask(
         self,
         digests: Sequence[str],
-        window: "_Window",
+        window: Window,
         absent: tuple[str, ...],
         *,
         floors: bool = False,
@@ -397,36 +351,6 @@ class _Run:
         refused = sum(self._refused.values())
         reused = f"; {self._reused / both:.0%} of the answers were kept" if self._reused else ""
         return f"{reused}{f'; {refused:,} rows refused' if refused else ''}"
-
-
-@dataclass(slots=True)
-class _Window:
-    """What is read for some rows of a dataset.
-
-    Attributes:
-        contents: content digest -> content, or nothing where none of it is going to be asked; equal
-            ones are one.
-        counts: content digest -> how often it stands in rows.
-        rows: digests of what is read for each row.
-        first: content digest -> id of the first row.
-        texts: content digest -> digest of that row's text alone.
-    """
-
-    contents: dict[str, str] = field(default_factory=dict)
-    counts: Counter[str] = field(default_factory=Counter)
-    rows: list[Sequence[str]] = field(default_factory=list)
-    first: dict[str, str] = field(default_factory=dict)
-    texts: dict[str, str] = field(default_factory=dict)
-
-    def add(self, item: Item, parts: Sequence[str], texts: Sequence[str]) -> None:
-        """Takes a row: digests and texts of what is read for it."""
-        self.rows.append(parts)
-        self.counts.update(parts)
-        for digest, text in zip(parts, texts, strict=True):
-            if text or digest not in self.contents:
-                self.contents[digest] = text
-            self.first.setdefault(digest, item.id)
-            self.texts.setdefault(digest, item.text_digest)
 
 
 def _uncut(rows: int, served: str) -> list[str]:

@@ -10,17 +10,10 @@ from dataclasses import dataclass
 
 import duckdb
 
+from spinf_serve.evals.asking import asked_about, by_options, count_rows, in_order, items, prompts
 from spinf_serve.evals.project import Project
 from spinf_serve.evals.score_tables import Identity, floors, identity_of, known, stored
 from spinf_serve.evals.scorer import Scorer, Work
-from spinf_serve.evals.store import (
-    asked_about,
-    by_options,
-    count_rows,
-    in_order,
-    items,
-    prompts,
-)
 from spinf_serve.packs.answer import PromptAnswer
 from spinf_serve.packs.chunks import chunks_of
 from spinf_serve.packs.digests import content_digest

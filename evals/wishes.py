@@ -4,7 +4,7 @@ Values, and whether a pack can be asked that at all. `spinf_serve.evals.promisin
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,7 @@ class Rows:
         drawn: `random`, `queue` or `import`.
         weights: inverse probability of being drawn, NaN where that is not known.
         classes: target -> class, of labels that are not yes or no.
+        chosen: targets for whose labels a row was not chosen as it was drawn.
     """
 
     ids: tuple[str, ...]
@@ -65,6 +66,7 @@ class Rows:
     drawn: tuple[str, ...]
     weights: NDArray[np.float64]
     classes: tuple[Mapping[str, str], ...] = ()
+    chosen: tuple[frozenset[str], ...] = ()
 
     def taken(self, indexes: NDArray[np.int64]) -> "Rows":
         """Some of the rows, in the order of `indexes`."""
@@ -76,7 +78,22 @@ class Rows:
             tuple(self.drawn[index] for index in at),
             self.weights[indexes],
             tuple(self.classes[index] for index in at) if self.classes else (),
+            tuple(self.chosen[index] for index in at) if self.chosen else (),
         )
+
+    def counted_for(self, name: str) -> "Rows":
+        """The rows as a promise on labels of a target counts them.
+
+        A row that was labelled since it stood in a queue was not drawn at random, whatever it was
+        taken from; for the decision it takes one label of that kind.
+        """
+        if not any(self.chosen):
+            return self
+        out = np.array([bool(one) if name == DECISION else name in one for one in self.chosen])
+        drawn = tuple(
+            "queue" if left else one for left, one in zip(out.tolist(), self.drawn, strict=True)
+        )
+        return replace(self, drawn=drawn, weights=np.where(out, np.nan, self.weights))
 
 
 @dataclass(frozen=True, slots=True)

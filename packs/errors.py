@@ -66,7 +66,7 @@ _ROWS: tuple[tuple[str, int, str], ...] = (
     ("warming_up", 503, "the model is still loading"),
     ("storage_unavailable", 503, "the folder of batch files cannot be read or written now"),
     ("deadline_exceeded", 504, "there was no answer by the time that the request allows"),
-    ("model_unavailable", 503, "the model could not be loaded"),
+    ("model_unavailable", 503, "the model could not be loaded, or the server drains or ends"),
 )
 
 CODES: dict[str, ErrorCode] = {row[0]: ErrorCode(*row) for row in _ROWS}

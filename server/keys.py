@@ -127,7 +127,9 @@ class KeyRing:
             self._seen = _bytes_of(file)
             self.current = self._with_file(file, self._seen)
             if file.stat().st_mode & 0o004:
-                logger.warning("%s can be read by every user of this machine: chmod 600", file)
+                logger.warning(
+                    "the file of keys can be read by every user of this machine: chmod 600 %s", file
+                )
 
     @property
     def wanted(self) -> bool:
@@ -179,4 +181,4 @@ def _bytes_of(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as fault:
-        raise Unusable(f"{file}: {fault.strerror}") from fault
+        raise Unusable(f"the file of keys {file}: {fault.strerror}") from fault

@@ -16,6 +16,7 @@ from spinf_serve.engine.api import Engine, Job, Priority, Turn
 from spinf_serve.packs.errors import Busy, SpinfError
 from spinf_serve.server.admission import Admission, Bounds, Slot
 from spinf_serve.server.auth import Caller
+from spinf_serve.server.body import Arriving
 from spinf_serve.server.calls import compile_call, located, usage_of, warnings_of
 from spinf_serve.server.chunks import chunked
 from spinf_serve.server.config import ServerConfig
@@ -86,6 +87,7 @@ class Service:
         worker: the engine's owner.
         packs: the packs.
         admission: the slots, and what holds them.
+        arriving: the memory of bodies that are not there yet.
         observers: told of every request that ends.
         draining: whether new requests are turned away: the server is to end, or was told to.
     """
@@ -103,6 +105,7 @@ class Service:
         self.packs = packs
         bounds = Bounds(config.queue, config.queue_bytes, config.queue_tokens)
         self.admission = Admission(bounds, lambda: worker.pace.tokens_per_second)
+        self.arriving = Arriving(config.queue_bytes)
         self.observers = observers
         self.draining = False
         self._host = ThreadPoolExecutor(_HOST_THREADS, thread_name_prefix="host")

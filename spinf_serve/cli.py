@@ -4,6 +4,7 @@ A base install (no torch, no fastapi) can run everything here that needs neither
 """
 
 import json
+import logging.config
 import sys
 from dataclasses import replace
 from functools import partial
@@ -102,7 +103,10 @@ def serve(config: ServerConfig) -> None:
     from spinf_serve.engine.api import open_engine
     from spinf_serve.server.app import create_app
     from spinf_serve.server.app import serve as run
+    from spinf_serve.server.logs import log_config
 
+    # Before packs and keys are read, which have warnings of their own.
+    logging.config.dictConfig(log_config(config.log_format))
     packs = served_packs(config)
     engine = replace(config.engine, trunk_cache_bytes=config.trunk_cache_bytes)
     server = create_app(partial(open_engine, engine, config.limits), config, packs)

@@ -31,13 +31,6 @@ ProjectFile = Annotated[
 ]
 Name = Annotated[str, typer.Argument(metavar="DATASET", help="its name", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
-Drawn = Annotated[
-    str,
-    typer.Option(
-        metavar="random|queue|import",
-        help="how the rows were chosen: blindly, by their scores, or nobody knows",
-    ),
-]
 Visible = Annotated[
     bool, typer.Option("--score-visible", help="annotators saw the scores when they labelled")
 ]
@@ -301,7 +294,14 @@ def label_data(
     adjudicate: Annotated[
         bool, typer.Option("--adjudicate", help="settle what annotators disagree on")
     ] = False,
-    drawn: Drawn = "import",
+    drawn: Annotated[
+        str | None,
+        typer.Option(
+            metavar="random|queue|import",
+            help="how these rows were chosen to be labelled: blindly, by their scores, or nobody"
+            " knows; else as each was drawn, such as when all of a sample are labelled",
+        ),
+    ] = None,
     score_visible: Visible = False,
 ) -> None:
     """Label rows, one by name or many from a file; an annotator's earlier label is replaced."""
@@ -311,7 +311,7 @@ def label_data(
     from spinf_serve.evals.data.readers import Source
     from spinf_serve.evals.project import Project
 
-    origin = _origin(annotator, drawn, score_visible)
+    origin = _origin(annotator, drawn or "import", score_visible)
     if (file is None) == (row is None or not said):
         raise Unusable("name a row and what it is, as in `12 spam=yes`, or a --file of labels")
     if file is not None:
@@ -321,6 +321,7 @@ def label_data(
             annotator=annotator_column,
             classes=classes,
             adjudicated=adjudicate,
+            as_rows=drawn is None,
         )
     else:
         at = now()
@@ -331,7 +332,7 @@ def label_data(
                 value_of(value, classes=classes),
                 annotator,
                 at,
-                origin.drawn,
+                None if drawn is None else origin.drawn,
                 score_visible,
                 adjudicate,
             )
@@ -352,15 +353,26 @@ def export_data(
     without_text: Annotated[
         bool, typer.Option("--without-text", help="the text's digest in place of the text")
     ] = False,
+    labels: Annotated[
+        bool,
+        typer.Option(
+            "--labels", help="every label as it was given, by whom, when and how, a line each"
+        ),
+    ] = False,
 ) -> None:
     """Write a dataset with its labels to a file."""
     _needs()
-    from spinf_serve.evals.data.rows import export_rows
+    from spinf_serve.evals.data.exporting import export_labels, export_rows
     from spinf_serve.evals.project import Project
 
     check_output("FILE", file, {"the project": project})
-    count = export_rows(Project(project, say=complain), dataset, file, text=not without_text)
-    _print([f"{count:,} rows written to {file}"])
+    opened = Project(project, say=complain)
+    if labels:
+        # There is no text in it.
+        count = export_labels(opened, dataset, file)
+    else:
+        count = export_rows(opened, dataset, file, text=not without_text)
+    _print([f"{count:,} {'labels' if labels else 'rows'} written to {file}"])
 
 
 @data.command("delete")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spinf_serve.evals.data.overview import Standing
+    from spinf_serve.evals.data.overview import Alike, Standing
     from spinf_serve.evals.data.report import Balance, Contradiction, ImportReport
     from spinf_serve.evals.data.splits import Part
 
@@ -69,6 +69,18 @@ def _standing_lines(dataset: str, standing: "Standing") -> Iterator[str]:
     yield from parts_page(standing.parts)
     for drawn, count in standing.drawn.items():
         yield f"drawn {drawn}: {count:,} labels"
+    if standing.visible:
+        yield f"score visible: {standing.visible:,} labels"
+    for target, count in standing.chosen.items():
+        yield (
+            f"not counted in promises on {target}: {count:,} rows, chosen for their label otherwise"
+            " than they were drawn"
+        )
+    for alike in standing.agreements:
+        yield (
+            f"agreement on {alike.target}, {' and '.join(alike.annotators)}: {alike.same:,} of"
+            f" {alike.rows:,} rows{_kappa(alike)}"
+        )
     yield from _contradiction_lines(standing.contradictions, standing.contradiction_count)
     for one in standing.disagreements[:_SHOWN]:
         said = ", ".join(f"{who}: {value}" for who, value in one.said)
@@ -80,6 +92,15 @@ def _standing_lines(dataset: str, standing: "Standing") -> Iterator[str]:
         yield f"warning: {standing.apart:,} groups lie in more than one split; split anew"
     for warning in standing.warnings:
         yield f"warning: {warning}"
+
+
+def _kappa(alike: "Alike") -> str:
+    if alike.kappa is None:
+        return ""
+    between = ""
+    if alike.interval is not None:
+        between = f" ({alike.interval[0]:.2f} to {alike.interval[1]:.2f})"
+    return f", kappa {alike.kappa:.2f}{between}"
 
 
 def _contradiction_lines(found: "tuple[Contradiction, ...]", count: int) -> Iterator[str]:

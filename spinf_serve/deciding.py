@@ -153,9 +153,13 @@ def doubt(asked: Asking) -> str | None:
     identity = asked.scorer.identity
     if state(asked.pack, asked.constants, identity.model) == "certified":
         return None
+    proof = asked.constants.proof
+    why = "no proof of them holds there"
+    if proof is not None and proof.get("model") == identity.model and proof.get("open"):
+        why = f"nothing is promised of {', '.join(proof['open'])}"
     return (
         f"the thresholds of {asked.pack.id} {asked.pack.version} are provisional on"
-        f" {identity.served}: no proof of them holds there"
+        f" {identity.served}: {why}"
     )
 
 

@@ -39,7 +39,7 @@ def verify(
 ) -> None:
     """Check the file, ask some entries again, and compare bits; any difference is exit code 1.
 
-    Entries without their text, or of another model, cannot be compared and are counted.
+    When entries are asked and none gets an answer, nothing was compared: exit code 2. Entries without their text, or of another model, cannot be compared and are counted.
     """
     from spinf_serve.asking import asker
     from spinf_serve.server.decision_log.checking import Asked, ask_again, askable, damage
@@ -57,6 +57,8 @@ def verify(
         print_told(_verified(damaged, found, rows))
     if damaged or found.different:
         raise typer.Exit(1)
+    if found.refused and not (found.asked or found.other):
+        raise typer.Exit(2)
 
 
 def _verified(damaged: list[str], found: "Asked", rows: int) -> Iterator[str]:
@@ -65,15 +67,26 @@ def _verified(damaged: list[str], found: "Asked", rows: int) -> Iterator[str]:
         yield f"entry {id}: {line}"
     if len(found.different) > _SHOWN:
         yield f"and {len(found.different) - _SHOWN:,} more differences"
-    for id, line in found.refused[:_SHOWN]:
-        yield f"entry {id} got no answer: {line}"
+    alike: dict[str, list[int]] = {}
+    for id, line in found.refused:
+        alike.setdefault(line, []).append(id)
+    for line, ids in list(alike.items())[:_SHOWN]:
+        yield f"{_entries(ids)} got no answer: {line}"
     if found.other:
         yield f"{found.other:,} entries are of another model or machine and were not compared"
     if found.asked:
         same = "differ somewhere" if found.different else "came out the same, bit for bit"
         yield f"{found.asked:,} entries asked again; their scores and decisions {same}"
-    elif rows:
+    elif found.refused:
+        yield "no entry was answered, so that nothing was compared"
+    elif rows and not found.other:
         yield "no entry could be asked again: that takes kept texts (--log-content) and a pack"
+
+
+def _entries(ids: list[int]) -> str:
+    shown = ", ".join(str(id) for id in ids[:_SHOWN])
+    more = f" and {len(ids) - _SHOWN:,} more" if len(ids) > _SHOWN else ""
+    return f"{'entry' if len(ids) == 1 else 'entries'} {shown}{more}"
 
 
 def drift(

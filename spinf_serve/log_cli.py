@@ -139,8 +139,8 @@ def why(
         print_told(["", "=" * 72] if number else [])
         print_told(why_page(one, packs, file))
     if total > len(found):
-        earlier = f"{total - 1:,} times before; --all shows each"
-        print_told(["", f"the content was asked about {earlier}"])
+        earlier = f"earlier entries about the content: {total - 1:,}; --all shows each"
+        print_told(["", earlier])
 
 
 @log.command("show")

@@ -73,6 +73,10 @@ def why_page(entry: "Entry", packs: "Mapping[str, PackFacts]", log: Path) -> Ite
         for answer in entry.answers:
             told = ", ".join(f"{option!r} {p:.4f}" for option, p in answer.p.items())
             yield f"  {answer.question}: {_line(answer.asked)} -> {told}"
+    if not entry.decided and not entry.answers:
+        yield ""
+        yield "no pack was asked, so nothing was decided; the answers to a request's own questions are"
+        yield "kept only by a server that was started with --log-answers"
     yield ""
     yield from _again(entry, log)
 

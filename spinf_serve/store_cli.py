@@ -110,8 +110,9 @@ def prune_scores(
 ) -> None:
     """Remove scores: those that all given conditions hold for; one is needed."""
     require(STORE_PACKAGES)
+    from spinf_serve.evals.asking import prompts
     from spinf_serve.evals.project import Project
-    from spinf_serve.evals.store import prompts, prune
+    from spinf_serve.evals.pruning import prune
     from spinf_serve.pack_files import given_pack
 
     if model is None and not keep_pack and not refused:

@@ -33,6 +33,8 @@ def run(monkeypatch, capfdbinary):
     def call(*arguments: str, stdin: bytes = b"") -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["spinf-serve", *arguments])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        # A server's log would take away what other tests read of theirs.
+        monkeypatch.setattr("logging.config.dictConfig", lambda _: None)
         capfdbinary.readouterr()
         with pytest.raises(SystemExit) as ended:
             cli.main()
@@ -211,6 +213,25 @@ def test_a_busy_port_is_one_line(run, remote):
     code, _, err = run("serve", "--port", str(remote.server_port))
     assert code == 2
     assert one_line(err).startswith(f"port {remote.server_port} of 127.0.0.1 is in use: ")
+
+
+def test_what_is_said_before_a_server_listens_has_the_form_of_its_log(remote, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("shop: 5f0c6a1e9b7d4d0f8a53c2e1\n")
+    keys.chmod(0o644)
+    ran = subprocess.run(
+        [sys.executable, "-m", "spinf_serve", "serve", "--log-format", "json"]
+        + ["--keys-file", str(keys), "--port", str(remote.server_port), "--no-official-packs"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 2
+    warned, busy = ran.stderr.splitlines()
+    line = json.loads(warned)
+    assert (line["level"], line["logger"]) == ("warning", "spinf_serve.server.keys")
+    assert line["message"].endswith(f"chmod 600 {keys}")
+    assert " is in use: " in busy
 
 
 def test_a_missing_model_is_one_line_with_the_command():

@@ -104,6 +104,12 @@ def test_splitting_labelling_exporting_deleting(run, rows, tmp_path):
     found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [row["label.spam"] for row in found] == ["yes", "no", "yes", "no"]
     assert "text" not in found[0]
+    run("label", "p.duckdb", "mail", "5", "spam=no", "--drawn", "queue", "--score-visible")
+    assert "score visible: 1 labels" in (out := run("report", "p.duckdb", "mail")[1])
+    assert "agreement on spam, bob and me: 0 of 1 rows" in out
+    assert run("export", "p.duckdb", "mail", "labels.jsonl", "--labels")[1].startswith("10 labels")
+    told = [json.loads(line) for line in (tmp_path / "labels.jsonl").read_text().splitlines()]
+    assert [one["drawn"] for one in told if one["annotator"] == "me"] == ["queue"]
     assert run("delete", "p.duckdb", "mail", "1", "5")[1] == "2 rows deleted\n"
     assert "mail: 2 rows" in run("report", "p.duckdb", "mail")[1]
 

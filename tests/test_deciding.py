@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -258,7 +259,10 @@ def test_a_draft_decides_nothing(tmp_path):
 def test_thresholds_without_a_proof_are_told_to_be_provisional():
     engine = StubEngine()
     asked = asking(pack_of(), in_process(engine.as_engine()), engine.as_engine(), None, {})
-    assert "provisional on stub/words-1" in str(doubt(asked))
+    assert "provisional on stub/words-1: no proof of them" in str(doubt(asked))
+    proof = {"model": asked.scorer.identity.model, "open": ["mood"], "promises": {}}
+    asked = replace(asked, constants=replace(asked.constants, proof=proof))
+    assert str(doubt(asked)).endswith("provisional on stub/words-1: nothing is promised of mood")
 
 
 def test_jsonl_holds_numbers_and_nulls(tmp_path):

@@ -152,7 +152,7 @@ def test_one_command_says_why_with_questions_thresholds_and_how_to_ask_again(run
         f"  because  anger {anger:.4g} reaches 0.5",
         f"  anger: score {anger:.6g}, reaches 0.5, flagged, above ",
         "The writer is angry. True or false? [true / false]",
-        "the content was asked about 1 times before; --all shows each",
+        "earlier entries about the content: 1; --all shows each",
     ):
         assert line in out, line
     assert "    topic: score" in out and "no threshold" in out
@@ -351,11 +351,23 @@ def test_an_entry_without_text_needs_the_content_to_be_asked_again(run, world, t
     assert "no entry could be asked again" in run("verify", world.path)[1]
 
 
+def test_a_log_that_nobody_answers_for_is_not_called_whole(run, shared, packs, tmp_path):
+    config = ServerConfig(token="a-token-of-ours")
+    with running(lambda: StubEngine(Limits()).as_engine(), config, packs=packs) as server:
+        code, out, _ = run("verify", shared.path, "--server", server.url)
+    assert code == 2
+    _, refused, nothing = out.splitlines()
+    assert refused.startswith("entries 1, 2, 3, 4 got no answer: invalid_token: ")
+    assert nothing == "no entry was answered, so that nothing was compared"
+
+
 def test_own_questions_alone_cannot_be_asked_again(run, world):
     sent = {"inputs": body(CALM)["inputs"], "scoring": {"queries": [question()]}}
     assert world.server.score(sent).status_code == 200
     by_deadline(lambda: run("show", world.path, 5)[0] == 0)
     assert "entry 5 has no pack" in run("show", world.path, 5, "--as-request")[2]
+    said = run("why", world.path, "--entry", 5)[1]
+    assert "no pack was asked, so nothing was decided" in said and "--log-answers" in said
 
 
 NOW = datetime(2026, 11, 30, 8, 15, tzinfo=UTC)

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -127,6 +128,12 @@ def log_table(path: Path, wanted: LogWanted) -> LogTable:
             "queue": "entries that were found unsafe or to be reviewed",
             "all": "entries",
         }[wanted.rows]
+        if not total:
+            by = "" if wanted.pack is None else f" that {wanted.pack} was asked about"
+            raise Unusable(
+                f"{shown(path)} has no {what}{by}{_between(wanted)}; `spinf-serve log list` shows"
+                " what it has"
+            )
         raise Unusable(
             f"{shown(path)}: none of its {total:,} {what} has its text; a server keeps those of the"
             " random sample with --log-content sample, and all with --log-content text"
@@ -201,8 +208,8 @@ def log_scores(path: Path, wanted: LogWanted) -> LogScores:
                 by_content.setdefault(f"{digest} {context} {parameters}", scores)
     if not entries:
         raise Unusable(
-            f"{shown(path)}: {wanted.pack} decided on no entry of the random sample; see"
-            " `spinf-serve log list --sample`"
+            f"{shown(path)}: {wanted.pack} decided on no entry of the random sample"
+            f"{_between(wanted)}; see `spinf-serve log list --sample`"
         )
     # Versions of a pack may differ in their categories: those of the last one count.
     kept = [one for one in by_content.values() if one.keys() >= thresholds.keys()]
@@ -258,3 +265,13 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
             yield connection
     except sqlite3.Error as fault:
         raise Unusable(f"decision log {shown(path)}: {fault}") from None
+
+
+def _between(wanted: LogWanted) -> str:
+    """The bounds of time that were asked for, in words."""
+    bounds = (("since", wanted.since), ("before", wanted.until))
+    return "".join(
+        f" {word} {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        for word, at in bounds
+        if at is not None
+    )

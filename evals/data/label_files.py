@@ -27,6 +27,7 @@ def read_labels(
     annotator: str | None = None,
     classes: bool = False,
     adjudicated: bool = False,
+    as_rows: bool = False,
 ) -> list[Label]:
     """The labels of a file; blank values are left out, and say nothing.
 
@@ -36,6 +37,8 @@ def read_labels(
         annotator: column of names.
         classes: whether values may be any text.
         adjudicated: whether they settle what annotators disagree on.
+        as_rows: whether rows were chosen for these labels as they were drawn, in place of what
+            `origin` says.
 
     Raises `Unusable` with the line of the first row that is wrong; nothing is left out for that.
     """
@@ -63,7 +66,16 @@ def read_labels(
             raise Unusable(f"{where}: {fault}") from None
         who = origin.annotator if annotator is None else said[3]
         labels.append(
-            Label(said[0], said[1], value, who, at, origin.drawn, origin.score_visible, adjudicated)
+            Label(
+                said[0],
+                said[1],
+                value,
+                who,
+                at,
+                None if as_rows else origin.drawn,
+                origin.score_visible,
+                adjudicated,
+            )
         )
     if len({label.target for label in labels}) > MAX_VALUES:
         raise Unusable(f"{source.name} names more than {MAX_VALUES:,} targets")

@@ -32,11 +32,17 @@ RESOLVED: Final = """
         CASE
             WHEN bool_or(adjudicated) THEN arg_max(value, "at") FILTER (WHERE adjudicated)
             WHEN count(DISTINCT value) = 1 THEN min(value)
-        END AS value
+        END AS value,
+        bool_or(drawn = 'random') AS blindly,
+        bool_or(drawn = 'queue') AS queued
     FROM label
     GROUP BY dataset, row_id, target
 """
 """SQL of one row per labelled (dataset, row_id, target); value is NULL where annotators differ."""
+
+CHOSEN: Final = "(NOT blindly AND (item.drawn = 'random' OR (queued AND item.drawn <> 'queue')))"
+"""SQL of `RESOLVED` beside `item`: whether a row that was drawn blindly, or with a known chance, was
+chosen for its label by its score or nobody knows how."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,8 @@ class Label:
         value: `yes`, `no`, `unsure` or a class.
         annotator: a name.
         at: when, UTC without zone.
-        drawn: how the row came to be labelled.
+        drawn: how the row came to be labelled; None, in a label that is to be stored, as it was
+            drawn.
         score_visible: whether the annotator saw the score.
         adjudicated: whether this settles what others disagree on.
     """
@@ -59,7 +66,7 @@ class Label:
     value: str
     annotator: str
     at: datetime
-    drawn: Drawn
+    drawn: Drawn | None
     score_visible: bool = False
     adjudicated: bool = False
 
@@ -131,8 +138,9 @@ def put_labels(project: Project, dataset: str, labels: Sequence[Label]) -> None:
             [dataset],
         )
         connection.execute(
-            'INSERT INTO label SELECT ?, row_id, target, value, annotator, "at", drawn,'
-            " score_visible, adjudicated FROM given",
+            'INSERT INTO label SELECT dataset, row_id, target, value, annotator, "at",'
+            " coalesce(CAST(given.drawn AS VARCHAR), item.drawn), score_visible, adjudicated"
+            " FROM given JOIN item USING (row_id) WHERE dataset = ?",
             [dataset],
         )
         connection.unregister("given")

@@ -1,31 +1,23 @@
-"""Rows of a dataset handed out, deleted everywhere, and exported with or without their text.
+"""Rows of a dataset handed out, and deleted everywhere.
 
 Reading goes by batches with a connection each, so that whoever handles rows may write meanwhile.
 """
 
 import json
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from pathlib import Path
 from typing import Any, Final
 
 import duckdb
 
-from spinf_serve.evals.data.labels import NO, RESOLVED, UNSURE, YES, Drawn, check_dataset
+from spinf_serve.evals.data.labels import CHOSEN, NO, RESOLVED, UNSURE, YES, Drawn, check_dataset
 from spinf_serve.evals.project import Project
 from spinf_serve.packs.errors import Unusable
-from spinf_serve.packs.files import shown
 
 UNDETERMINED: Final = "und"
 """The tag of a language that nobody named."""
 
-_FORMATS: Final[Mapping[str, str]] = {
-    ".csv": "FORMAT csv, HEADER",
-    ".jsonl": "FORMAT json",
-    ".parquet": "FORMAT parquet",
-}
 _FETCHED: Final = 10_000
 
 
@@ -46,6 +38,8 @@ class Row:
         labels: target -> whether it holds; unsure, missing or disputed targets are absent.
         classes: target -> class, for targets that are not yes or no.
         media: path or URL of what it is about, in place of a text, which is '' then.
+        chosen: targets for whose labels the row was chosen otherwise than it was drawn: out of a
+            queue, or nobody knows how.
     """
 
     id: str
@@ -60,6 +54,7 @@ class Row:
     labels: Mapping[str, bool]
     classes: Mapping[str, str] = field(default_factory=dict)
     media: str | None = None
+    chosen: frozenset[str] = frozenset()
 
 
 def rows(
@@ -100,8 +95,12 @@ def digest_of(connection: duckdb.DuckDBPyConnection, dataset: str, split: str | 
     found = connection.execute(
         f"""
         WITH said AS (
-            SELECT row_id, list([target, coalesce(value, '')] ORDER BY target) AS labels
-            FROM ({RESOLVED}) WHERE dataset = $dataset GROUP BY row_id
+            SELECT row_id, list(
+                [target, coalesce(value, '') || CASE WHEN {CHOSEN} THEN ', chosen' ELSE '' END]
+                ORDER BY target
+            ) AS labels
+            FROM ({RESOLVED}) JOIN item USING (dataset, row_id) WHERE dataset = $dataset
+            GROUP BY row_id
         )
         SELECT sha256(CAST(to_json([
             row_id, content_digest, context, CAST(parameters AS VARCHAR), grp, split, drawn,
@@ -168,66 +167,6 @@ def delete_rows(project: Project, dataset: str, row_ids: Sequence[str]) -> int:
     return len(set(row_ids))
 
 
-def export_rows(project: Project, dataset: str, path: Path, *, text: bool) -> int:
-    """Write a dataset to a CSV, JSONL or Parquet file by its name's end; returns its rows.
-
-    Columns: id, content_digest, text (and media where a row has one) if wanted, context, parameters, group, split, drawn, weight,
-    `slice.<name>`, and `label.<target>` with what holds (blank: nothing known or disputed).
-
-    Raises `Unusable`: another ending, or the file cannot be written.
-    """
-    form = _FORMATS.get(path.suffix.lower())
-    if form is None:
-        raise Unusable(f"{shown(path)}: a file to export to ends in {', '.join(_FORMATS)}")
-    beside = path.with_name(f".{secrets.token_hex(8)}.part")
-    with project.open(write=False) as connection:
-        check_dataset(connection, dataset)
-        slices, targets = (
-            [name for (name,) in connection.execute(query, [dataset]).fetchall()]
-            for query in (
-                "SELECT DISTINCT unnest(map_keys(slices)) AS n FROM item WHERE dataset = ? ORDER BY n",
-                "SELECT DISTINCT target FROM label WHERE dataset = ? ORDER BY target",
-            )
-        )
-        columns = [
-            "row_id AS id",
-            "content_digest",
-            *(["text", *(["media"] if _has_media(connection, dataset) else [])] if text else []),
-            "context",
-            "CAST(parameters AS VARCHAR) AS parameters",
-            'grp AS "group"',
-            "split",
-            "drawn",
-            "weight",
-            *(f"slices[{_text(name)}] AS {_name(f'slice.{name}')}" for name in slices),
-            *(f"said[{_text(name)}] AS {_name(f'label.{name}')}" for name in targets),
-        ]
-        try:
-            count = connection.execute(
-                f"""
-                COPY (
-                    WITH said AS (
-                        SELECT row_id, map(list(target), list(value)) AS said
-                        FROM ({RESOLVED}) WHERE dataset = {_text(dataset)} GROUP BY row_id
-                    )
-                    SELECT {", ".join(columns)} FROM item LEFT JOIN said USING (row_id)
-                    WHERE dataset = {_text(dataset)} ORDER BY number
-                ) TO {_text(str(beside))} ({form})
-                """
-            ).fetchone()
-            beside.replace(path)
-        except (OSError, duckdb.IOException) as error:
-            raise Unusable(f"{shown(path)} cannot be written: {error}") from None
-        finally:
-            beside.unlink(missing_ok=True)
-    return 0 if count is None else int(count[0])
-
-
-def _has_media(connection: duckdb.DuckDBPyConnection, dataset: str) -> bool:
-    query = "SELECT 1 FROM item WHERE dataset = ? AND media IS NOT NULL LIMIT 1"
-    return connection.execute(query, [dataset]).fetchone() is not None
-
-
 def _last(connection: duckdb.DuckDBPyConnection, dataset: str) -> int:
     found = connection.execute(
         "SELECT coalesce(max(number), 0) FROM item WHERE dataset = ?", [dataset]
@@ -248,23 +187,24 @@ def _items(
 
 def _labels(
     connection: duckdb.DuckDBPyConnection, dataset: str, after: int, until: int
-) -> dict[str, list[tuple[str, str]]]:
+) -> dict[str, list[tuple[str, str, bool]]]:
     # The join comes first, so that labels of other rows are never grouped.
     here = RESOLVED.replace(
         "FROM label",
         "FROM label SEMI JOIN (SELECT dataset, row_id FROM item WHERE dataset = $dataset"
         " AND number > $after AND number <= $until) USING (dataset, row_id)",
     )
-    labels: dict[str, list[tuple[str, str]]] = {}
-    for row_id, target, value in connection.execute(
-        f"SELECT row_id, target, value FROM ({here}) WHERE value IS NOT NULL ORDER BY target",
+    labels: dict[str, list[tuple[str, str, bool]]] = {}
+    for row_id, target, value, chosen in connection.execute(
+        f"SELECT row_id, target, value, {CHOSEN} FROM ({here}) JOIN item USING (dataset, row_id)"
+        " WHERE value IS NOT NULL ORDER BY target",
         {"dataset": dataset, "after": after, "until": until},
     ).fetchall():
-        labels.setdefault(row_id, []).append((target, value))
+        labels.setdefault(row_id, []).append((target, value, chosen))
     return labels
 
 
-def _row(item: tuple[Any, ...], labels: Mapping[str, list[tuple[str, str]]]) -> Row:
+def _row(item: tuple[Any, ...], labels: Mapping[str, list[tuple[str, str, bool]]]) -> Row:
     id, text, context, parameters, slices, group, split, drawn, weight, media = item
     said = labels.get(id, [])
     return Row(
@@ -277,15 +217,8 @@ def _row(item: tuple[Any, ...], labels: Mapping[str, list[tuple[str, str]]]) -> 
         split,
         drawn,
         weight,
-        {target: value == YES for target, value in said if value in (YES, NO)},
-        {target: value for target, value in said if value not in (YES, NO, UNSURE)},
+        {target: value == YES for target, value, _ in said if value in (YES, NO)},
+        {target: value for target, value, _ in said if value not in (YES, NO, UNSURE)},
         media,
+        frozenset(target for target, _, chosen in said if chosen),
     )
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
-def _name(value: str) -> str:
-    return '"' + value.replace('"', '""') + '"'

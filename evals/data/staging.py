@@ -3,6 +3,7 @@
 Beside the project, so that it lies on a disk that has room for the data; gone afterwards.
 """
 
+import fcntl
 import os
 import secrets
 import shutil
@@ -23,6 +24,8 @@ from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.files import shown
 
 _SUFFIX = ".staging"
+_HELD = ".held"
+"""Ends the name of the file whose lock says that an import goes on."""
 
 _TABLES = """
     CREATE TABLE known (number BIGINT, row_id VARCHAR, grp VARCHAR);
@@ -154,11 +157,14 @@ def staging(project: Project) -> Iterator[Staging]:
     _sweep(whole)
     path = whole.with_name(f".{whole.name}.{os.getpid()}-{secrets.token_hex(4)}{_SUFFIX}")
     try:
-        made = Staging(path)
-        try:
-            yield made
-        finally:
-            made.close()
+        # DuckDB's own lock ends when the rows are in the file, before they are in the project.
+        with _held(path).open("wb") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            made = Staging(path)
+            try:
+                yield made
+            finally:
+                made.close()
     except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
         words = str(error).splitlines()[0]
         raise Unusable(f"the rows cannot be kept beside {shown(project.path)}: {words}") from None
@@ -180,13 +186,31 @@ def _sweep(project: Path) -> None:
         except duckdb.Error:
             # It was killed before there was a database in it.
             pass
-        _remove(path)
+        if not _goes_on(path):
+            _remove(path)
+
+
+def _goes_on(path: Path) -> bool:
+    """Whether a process holds the lock beside a staging file."""
+    try:
+        with _held(path).open("rb") as held:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _held(path: Path) -> Path:
+    return path.with_name(f"{path.name}{_HELD}")
 
 
 def _remove(path: Path) -> None:
     path.unlink(missing_ok=True)
     path.with_name(f"{path.name}.wal").unlink(missing_ok=True)
     shutil.rmtree(f"{path}.tmp", ignore_errors=True)
+    _held(path).unlink(missing_ok=True)
 
 
 def _objects(values: Sequence[Any]) -> Any:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from spinf_serve.evals.judged import Lifts
-from spinf_serve.evals.metrics.probability import Bin
+from spinf_serve.evals.metrics.probability import Bin, RiskCoverage
 
 _WIDE, _HIGH = 340, 280
-_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 10, 12, 40
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 10, 20, 40
 _TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _SHARES = [(tick, f"{tick:g}") for tick in _TICKS]
 
@@ -44,13 +44,30 @@ def reliability_chart(bins: Sequence[Bin]) -> str:
 
 
 def curve_chart(
-    title: str, x_title: str, y_title: str, x: Sequence[float], y: Sequence[float], area: str
+    title: str,
+    x_title: str,
+    y_title: str,
+    x: Sequence[float],
+    y: Sequence[float],
+    area: str,
+    *,
+    area_at: float = 0.05,
 ) -> str:
-    """A curve through points in the unit square, such as ROC or PR, with its area in words."""
+    """A curve through points in the unit square, such as ROC or PR, with its area in words.
+
+    Args:
+        area_at: height of these, 0 to 1, where the curve is not.
+    """
     points = " ".join(f"{_x(a):.1f},{_y(b):.1f}" for a, b in _thinned(x, y))
     drawn = f'<polyline class="curve" points="{points}"/>'
-    drawn += _text(_x(0.97), _y(0.05), area, "count", "end")
+    drawn += _text(_x(0.97), _y(area_at), area, "count", "end")
     return _chart(title, x_title, y_title, drawn)
+
+
+def risk_chart(x_title: str, curve: RiskCoverage, area: str) -> str:
+    """Share of wrong answers among those kept, over the share kept."""
+    title = "Wrong among the kept"
+    return curve_chart(title, x_title, "wrong", curve.coverage, curve.risk, area, area_at=0.92)
 
 
 def lift_chart(lifts: Lifts) -> str:
@@ -86,6 +103,8 @@ def histogram_chart(
         for name, kind in kinds
     }
     most = max(1, int(sum(counts.values(), np.zeros(bins, dtype=int)).max()))
+    # Even, so that the tick at half of it is a number of rows.
+    most += most % 2
     marks = []
     for index in range(bins):
         base = 0
@@ -102,7 +121,9 @@ def histogram_chart(
             base += count
     if threshold is not None and 0 <= threshold <= 1:
         marks.append(_line((threshold, 0), (threshold, 1), "cut"))
-        marks.append(_text(_x(threshold) + 3, _y(0.96), f"{threshold:.4g}", "count", "start"))
+        # On the side away from the legend.
+        aside, anchor = (3, "start") if threshold < 0.5 else (-3, "end")
+        marks.append(_text(_x(threshold) + aside, _y(0.96), f"{threshold:.4g}", "count", anchor))
     words = (("yes", "holds"), ("no", "does not"), ("unknown", "no label"))
     marks.append(_legend([one for one in words if counts[one[0]].any()]))
     y_ticks = [(tick, f"{tick * most:.0f}") for tick in (0.0, 0.5, 1.0)]
@@ -110,8 +131,9 @@ def histogram_chart(
 
 
 def _legend(kinds: Sequence[tuple[str, str]]) -> str:
-    """What the colours mean, in the upper right corner."""
-    marks = []
+    """What the colours mean, in the upper right corner, readable over what lies there."""
+    high = 14 * len(kinds) + 8
+    marks = [f'<rect class="back" x="{_x(1) - 72}" y="{_TOP + 2}" width="70" height="{high}"/>']
     for index, (kind, word) in enumerate(kinds):
         y = _TOP + 8 + 14 * index
         marks.append(f'<rect class="{kind}" x="{_x(1) - 66}" y="{y}" width="9" height="9"/>')

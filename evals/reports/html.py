@@ -4,17 +4,19 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spinf_serve.evals.compare import Comparison
 from spinf_serve.evals.gate import Verdict
-from spinf_serve.evals.judged import Choices, Evaluation, TargetReport
+from spinf_serve.evals.judged import Choices, Evaluation, Judged, TargetReport
 from spinf_serve.evals.metrics.areas import pr_curve, roc_curve
-from spinf_serve.evals.metrics.probability import reliability, risk_coverage
+from spinf_serve.evals.metrics.probability import logit, reliability, risk_coverage
 from spinf_serve.evals.reports.charts import (
     curve_chart,
     histogram_chart,
     lift_chart,
     reliability_chart,
+    risk_chart,
 )
 from spinf_serve.evals.reports.told import facts, figure, listed, pairing_lines
 
@@ -26,7 +28,8 @@ _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:1120px;
 margin:2em auto;padding:0 1em}
 h1{font-size:1.4em}h2{font-size:1.2em;margin-top:2em}
-table{border-collapse:collapse;display:block;overflow-x:auto}
+table{border-collapse:collapse;display:block;overflow-x:auto;margin:.8em 0}
+.back{fill:var(--page);fill-opacity:.8}
 td,th{border:1px solid var(--faint);padding:.25em .6em;text-align:left;vertical-align:top}
 .pass{color:var(--pass)}.regression{color:var(--regression)}.other{color:var(--other)}
 .charts{display:flex;flex-wrap:wrap;gap:1em}figure{margin:0;width:340px}
@@ -150,9 +153,26 @@ def _charts(target: TargetReport) -> list[str]:
         charts.append(curve_chart("ROC", "false positives", "recall", roc.x, roc.y, area))
         area = f"area {figure(target.metrics.get('pr_area'))}"
         charts.append(curve_chart("Precision and recall", "recall", "precision", pr.x, pr.y, area))
+    if (kept := _kept_chart(judged, scores, holds)) is not None:
+        charts.append(kept)
     if target.lifts is not None and len(target.lifts.p):
         charts.append(lift_chart(target.lifts))
     return charts
+
+
+def _kept_chart(
+    judged: Judged, scores: NDArray[np.float64], holds: NDArray[np.bool_]
+) -> str | None:
+    """Wrong verdicts when the scores nearest to the cut are handed over; what a review band buys."""
+    if judged.threshold is None or not 0 < judged.threshold < 1 or judged.flagged is None:
+        return None
+    flagged = np.array(judged.flagged, dtype=bool)[judged.labelled()]
+    far = np.abs(logit(scores) - logit([judged.threshold])[0])
+    curve = risk_coverage(far, flagged == holds)
+    if curve is None:
+        return None
+    area = f"area {curve.area:.3f}"
+    return risk_chart("rows kept, those nearest to the cut left out first", curve, area)
 
 
 def _choice_charts(target: TargetReport, choices: Choices) -> list[str]:
@@ -162,8 +182,7 @@ def _choice_charts(target: TargetReport, choices: Choices) -> list[str]:
     charts = []
     if (curve := risk_coverage(choices.p[at], right)) is not None:
         area = f"area {figure(target.metrics.get('risk_area'))}"
-        title = "Wrong among the kept, by p of the choice"
-        charts.append(curve_chart(title, "rows kept", "wrong", curve.coverage, curve.risk, area))
+        charts.append(risk_chart("rows kept, those of the least p left out first", curve, area))
     if target.lifts is not None and len(target.lifts.p):
         charts.append(lift_chart(target.lifts))
     return charts

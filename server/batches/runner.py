@@ -40,6 +40,7 @@ class Runner:
             checks=asyncio.Semaphore(_CHECKS),
         )
         self._runs: dict[str, Run] = {}
+        self._adding = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = asyncio.Event()
 
@@ -64,14 +65,21 @@ class Runner:
             Busy: `concurrency_limit`, too many have not ended.
             Refused: `unknown_file`, its input file is gone.
         """
-        if len(self._runs) >= MAX_UNFINISHED:
+        unfinished = len(self._runs) + self._adding
+        if unfinished >= MAX_UNFINISHED:
             raise Busy(
                 "concurrency_limit",
-                f"{len(self._runs)} batches have not ended, the most that run at once; "
+                f"{unfinished} batches have not ended, the most that run at once; "
                 f"ask again in {_RETRY_SECONDS} seconds",
                 _RETRY_SECONDS,
             )
-        if not await asyncio.to_thread(self.folder.ledger.add_batch, batch):
+        # Others are asked for while this one is being written down.
+        self._adding += 1
+        try:
+            added = await asyncio.to_thread(self.folder.ledger.add_batch, batch)
+        finally:
+            self._adding -= 1
+        if not added:
             raise Refused("unknown_file", f"no file {batch.input_file_id} is kept", "input_file_id")
         self._begin(batch.id)
 

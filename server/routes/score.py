@@ -31,10 +31,16 @@ async def answered(request: Request, wire: Wire) -> Response:
 
 
 async def body_of(request: Request) -> bytes:
-    """The whole body of a request, decoded. Raises `Refused` and `Stalled`."""
+    """The whole body of a request, decoded. Raises as `read_body` and `decoded`."""
     service: Service = request.app.state.service
     config = service.config
-    body = await read_body(request, config.max_body_bytes, config.body_idle_seconds)
+    body = await read_body(
+        request,
+        config.max_body_bytes,
+        config.body_idle_seconds,
+        config.request_seconds,
+        service.arriving,
+    )
     encoding = request.headers.get("content-encoding")
     if encoding is None:
         return body

@@ -185,6 +185,17 @@ ELSEWHERE = {
     "engine_error",
     "warming_up",
     "model_unavailable",
+    # tests/server/test_encodings.py
+    "invalid_encoding",
+    "unsupported_encoding",
+    # tests/contract/test_batches.py
+    "batches_disabled",
+    "unknown_file",
+    "unknown_batch",
+    "file_in_use",
+    "batch_ended",
+    "storage_full",
+    "storage_unavailable",
 }
 # They belong to packs and media, which are not served yet.
 NOT_YET = {

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from spinf_serve.server.config import ServerConfig
 from tests.contract.conftest import LIMITS, TOKEN
 from tests.support.servers import question, request, running
+from tests.support.spoiling import places
 from tests.support.stub_engine import StubEngine
 
 WORDS = st.sampled_from(
@@ -85,18 +86,6 @@ MEDIA: Any = request(
         {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
     ]
 )  # fmt: skip
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The path of every value below a value."""
-    found = [path] if path else []
-    if isinstance(value, dict):
-        entries = list(value.items())
-    elif isinstance(value, list):
-        entries = list(enumerate(value))
-    else:
-        return found
-    return found + [place for key, part in entries for place in places(part, (*path, key))]
 
 
 @st.composite

@@ -14,7 +14,7 @@ from spinf_client.client import SpinfClient, SpinfError  # type: ignore[import-u
 from spinf_serve.engine.api import open_engine
 from spinf_serve.engine.config import EngineConfig
 from spinf_serve.engine.work import Limits
-from spinf_serve.server.chunks import pieces_of
+from spinf_serve.packs.chunks import pieces_of
 from spinf_serve.server.config import ServerConfig
 from spinf_serve.server.served_packs import open_packs
 from tests.contract.conftest import LIMITS, TOKEN
@@ -225,7 +225,7 @@ def chunks_by_hand(server: Running, name: str, count: int) -> list[dict[str, Any
     """Raw answers to each chunk of WORDS, cut where the server cuts."""
     engine = StubEngine(LIMITS).as_engine()
     before, after = 'Email sent to the shop:\n"', '"\n'
-    pieces = pieces_of(engine, WORDS, before, after, LIMITS.max_content_tokens)
+    pieces = pieces_of(engine.tokenizer, WORDS, before, after, LIMITS.max_content_tokens)
     assert len(pieces) == count
     shown = {"id": name, "include_queries": True}
     results: list[dict[str, Any]] = ask(server, body(shown, contents=pieces, precision="full"))[

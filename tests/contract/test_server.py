@@ -4,10 +4,12 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import httpx
 import pytest
 
+from spinf_serve.server.body import FREE_BYTES
 from spinf_serve.server.config import ServerConfig
 from tests.contract.conftest import LIMITS, TOKEN, TRUSTED_TOKEN
 from tests.contract.test_errors import assert_error, assert_works
@@ -311,6 +313,43 @@ def test_a_body_may_come_slowly():
     pieces = [body[at : at + 100] for at in range(0, 400, 100)]
     answer = stalled(ServerConfig(body_idle_seconds=1, keepalive_seconds=1), *pieces)
     assert answer.startswith(b"HTTP/1.1 200")
+
+
+def test_a_body_that_trickles_for_longer_than_an_answer_may_take_is_refused():
+    config = ServerConfig(body_idle_seconds=5, request_seconds=1)
+    answer = stalled(config, b" ", b" ")
+    assert answer.startswith(b"HTTP/1.1 400") and b"connection: close" in answer.lower()
+    assert b"was not whole after 1 seconds" in answer
+
+
+def test_large_bodies_that_arrive_together_have_bounded_memory():
+    mebibyte = 1024 * 1024
+    config = ServerConfig(queue_bytes=3 * mebibyte, body_idle_seconds=20)
+    head = b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+    with running(StubEngine(LIMITS).as_engine, config) as server, ExitStack() as open_until:
+        address = (server.http.base_url.host, server.http.base_url.port)
+        slow = [
+            open_until.enter_context(socket.create_connection(address, timeout=20))
+            for _ in range(3)
+        ]
+        for connection in slow[:2]:
+            connection.sendall(head % (2 * mebibyte) + b" " * mebibyte)
+        arriving = server.service.arriving
+        until(lambda: arriving.held_bytes == 2 * (mebibyte - FREE_BYTES))
+        slow[2].sendall(head % (2 * mebibyte) + b" " * (3 * mebibyte // 2))
+        answer = b""
+        while b"--queue-bytes" not in answer:
+            piece = slow[2].recv(4096)
+            assert piece, answer
+            answer += piece
+        assert answer.startswith(b"HTTP/1.1 429") and b"retry-after" in answer.lower()
+        # Small ones are not turned away for them.
+        assert_works(server)
+        for connection in slow:
+            connection.close()
+        until(lambda: not arriving.held_bytes)
+        body = padded(2 * mebibyte - 10)
+        assert server.http.post("/v1/score", content=body).status_code == 200
 
 
 def test_an_engine_thread_that_died_shows_in_livez(stub, stub_server, caplog):

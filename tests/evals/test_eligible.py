@@ -20,7 +20,7 @@ def test_rows_without_a_label_or_a_known_draw_are_left_out_in_words():
     assert found.rows.tolist() == [0, 4, 5]
     first, second = found.notes()
     assert first.startswith("1 row without a label")
-    assert second.startswith("2 rows were not drawn at random")
+    assert second.startswith("2 rows were not drawn and labelled at random")
 
 
 def test_one_row_of_a_group_counts_and_rows_without_group_stand_alone():

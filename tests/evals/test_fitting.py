@@ -216,6 +216,28 @@ def test_rows_that_were_not_drawn_at_random_promise_nothing(made):
         put_rows(project, "drawn", "random")
 
 
+def test_labels_out_of_a_queue_promise_nothing_whatever_their_rows_were_drawn_from(made):
+    project = made[1]
+    counted = result_of(fitted(made, EVERY[:1])).rows
+
+    def drawn(how: str) -> None:
+        with project.open(write=True) as connection:
+            connection.execute("UPDATE label SET drawn = ? WHERE target = 'spam'", [how])
+
+    drawn("queue")
+    try:
+        found = fitted(made, EVERY[:2])
+        result = result_of(found)
+        assert isinstance(result, NotReachable) and result.why == "not_random"
+        # Those of another category are as they were; a share of flags needs no labels.
+        assert result_of(found, 1).rows == COUNT
+        shares = fitted(made, [Wish("spam", (Target("flag_rate", 0.5),))])
+        assert result_of(shares).rows == COUNT
+    finally:
+        drawn("random")
+    assert counted == COUNT
+
+
 def test_a_group_counts_once(made):
     project = made[1]
     put_rows(project, "grp", "thread", upto=200)

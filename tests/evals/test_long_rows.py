@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 
 from spinf_serve.engine.work import Limits
+from spinf_serve.evals.asking import digest_of
 from spinf_serve.evals.data.labels import Label, now, put_labels
 from spinf_serve.evals.data.rows import data_digest, delete_rows, rows
 from spinf_serve.evals.fitting import fit_pack
 from spinf_serve.evals.judged import Made
 from spinf_serve.evals.measuring import evaluate, known
 from spinf_serve.evals.project import Project
+from spinf_serve.evals.pruning import prune
 from spinf_serve.evals.runner import run
 from spinf_serve.evals.scored import arranged, outcomes, score
-from spinf_serve.evals.store import digest_of, matrix, prune
+from spinf_serve.evals.store import matrix
 from spinf_serve.evals.verify import verify
 from spinf_serve.packs.catalogue import load_catalogue
 from spinf_serve.packs.chunks import chunks_of

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score, log_loss
 
+from spinf_serve.evals.asking import digest_of
 from spinf_serve.evals.baseline import evaluation_text, read_evaluation
 from spinf_serve.evals.compare import compare
 from spinf_serve.evals.gate import hold, not_worse, parse_rule, verdict
@@ -14,7 +15,7 @@ from spinf_serve.evals.reports.markdown import markdown
 from spinf_serve.evals.reports.terminal import lines
 from spinf_serve.evals.runner import run
 from spinf_serve.evals.scored import arranged, question_values
-from spinf_serve.evals.store import digest_of, matrix
+from spinf_serve.evals.store import matrix
 from spinf_serve.packs.errors import Unusable
 from tests.support.evaluations import MADE
 from tests.support.kept_scores import Counting, project_with

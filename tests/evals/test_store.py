@@ -6,18 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from spinf_serve.evals.asking import asked_about, digest_of, in_order, prompts
+from spinf_serve.evals.pruning import prune
 from spinf_serve.evals.runner import run
 from spinf_serve.evals.score_tables import Findings, Identity, identity_of, keep, known
-from spinf_serve.evals.store import (
-    asked_about,
-    digest_of,
-    in_order,
-    kept,
-    matrix,
-    prompts,
-    prune,
-    recording,
-)
+from spinf_serve.evals.store import kept, matrix, recording
 from spinf_serve.evals.verify import verify
 from spinf_serve.packs.digests import content_digest
 from spinf_serve.packs.errors import Unusable

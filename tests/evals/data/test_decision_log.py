@@ -89,6 +89,8 @@ def test_a_log_without_texts_says_how_to_keep_them(tmp_path):
     path = written(tmp_path / "log.db", [entry("a", text=None), entry("b", text=None)])
     with pytest.raises(Unusable, match=r"none of its 2 entries of the random sample has its text;"):
         log_table(path, LogWanted())
+    with pytest.raises(Unusable, match="no entries of the random sample that demo/none was asked"):
+        log_table(path, LogWanted(pack="demo/none"))
 
 
 def test_what_is_no_log_or_a_newer_one_is_refused(log, tmp_path):
@@ -149,6 +151,9 @@ def test_scores_of_the_sample_count_a_content_once(tmp_path):
     assert scores.rates == (0.25,)
     with pytest.raises(Unusable, match="demo/none decided on no entry of the random sample"):
         log_scores(path, LogWanted(pack="demo/none"))
+    early = LogWanted(pack="demo/support", until=86_400)
+    with pytest.raises(Unusable, match="random sample before 1970-01-02 00:00:00 UTC; see"):
+        log_scores(path, early)
 
 
 def test_full_precision_survives_the_log(tmp_path):

@@ -3,6 +3,7 @@
 import json
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -361,6 +362,33 @@ def test_what_killed_imports_left_is_taken_away_and_others_files_stay(project, t
     assert sorted(path.name for path in folder.glob(".*.staging*")) == sorted(
         [other.name, running.name]
     )
+
+
+WAITING = """
+import sys, time
+from pathlib import Path
+from spinf_serve.evals.data.staging import staging
+from spinf_serve.evals.project import Project
+with staging(Project(Path(sys.argv[1]))) as stage:
+    stage.close()
+    print(stage.path, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_an_import_that_waits_for_its_turn_keeps_its_file(project, take, root):
+    waiting = start_process(root, [sys.executable, "-c", WAITING, str(project.path)])
+    try:
+        assert waiting.stdout is not None
+        file = Path(waiting.stdout.readline().strip())
+        assert file.exists()
+        take(f"id,text\n1,{TEXTS[0]}\n", id="id")
+        assert file.exists()
+    finally:
+        waiting.kill()
+        waiting.communicate()
+    take(f"id,text\n2,{TEXTS[1]}\n", id="id", append=True)
+    assert not list(project.path.parent.glob(".*.staging*"))
 
 
 def test_a_row_may_be_about_a_file_in_place_of_a_text(project, take):

@@ -9,6 +9,7 @@ from spinf_serve.evals.data.columns import Columns, Origin
 from spinf_serve.evals.data.importing import import_rows
 from spinf_serve.evals.data.label_files import read_labels, value_of
 from spinf_serve.evals.data.labels import Label, annotations, disagreements, put_labels
+from spinf_serve.evals.data.overview import standing
 from spinf_serve.evals.data.readers import Source
 from spinf_serve.evals.data.rows import data_digest, rows
 from spinf_serve.evals.project import create
@@ -122,3 +123,49 @@ def test_a_label_of_one_target_leaves_another(project):
     other = replace(label("r0", "no", "ann"), target="u")
     put_labels(project, "d", [label("r0", "yes", "ann"), other])
     assert next(rows(project, "d")).labels == {"t": True, "u": False}
+
+
+@pytest.mark.parametrize(
+    ("row", "labels", "chosen"),
+    [
+        ("random", ["random"], False),
+        ("random", ["queue"], True),
+        ("random", ["import"], True),
+        ("random", ["random", "queue"], False),
+        ("random", [None], False),
+        ("queue", ["queue"], False),
+        ("import", ["import"], False),
+        ("import", ["queue"], True),
+    ],
+)
+def test_a_row_that_was_chosen_for_its_label_says_so(project, row, labels, chosen):
+    before = data_digest(project, "d")
+    with project.open(write=True) as connection:
+        connection.execute("UPDATE item SET drawn = ?", [row])
+    drawn = data_digest(project, "d")
+    put_labels(project, "d", [
+        Label("r1", "t", "yes", f"one{place}", AT, how) for place, how in enumerate(labels)
+    ])  # fmt: skip
+    found = {one.id: one for one in rows(project, "d")}
+    assert found["r1"].labels == {"t": True}
+    assert found["r1"].chosen == (frozenset("t") if chosen else frozenset())
+    assert not found["r0"].chosen
+    assert standing(project, "d").chosen == ({"t": 1} if chosen else {})
+    # What may be promised on the rows is another thing then.
+    as_drawn = data_digest(project, "d")
+    put_labels(project, "d", [Label("r1", "t", "yes", "one0", AT, "random")])
+    assert (data_digest(project, "d") != as_drawn) is chosen
+    assert (before == drawn) is (row == "import")
+
+
+def test_annotators_are_compared_on_the_rows_that_both_labelled(project):
+    said = {"ann": ["yes", "no", "yes", "unsure"], "bob": ["yes", "no", "no", "no"]}
+    put_labels(project, "d", [
+        label(f"r{n}", value, who) for who, values in said.items() for n, value in enumerate(values)
+    ])  # fmt: skip
+    put_labels(project, "d", [label("r2", "yes", "cat", adjudicated=True)])
+    (found,) = standing(project, "d").agreements
+    assert (found.target, found.annotators) == ("t", ("ann", "bob"))
+    # By hand: 2 of 3 agree; by chance (2/3)(1/3) + (1/3)(2/3) = 4/9 would; (2/3 - 4/9) / (5/9).
+    assert (found.rows, found.same) == (3, 2)
+    assert found.kappa == pytest.approx(0.4)

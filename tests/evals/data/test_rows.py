@@ -2,15 +2,18 @@
 
 import csv
 import json
+from datetime import datetime
 from hashlib import sha256
 
 import duckdb
 import pytest
 
 from spinf_serve.evals.data.columns import Columns, Origin
+from spinf_serve.evals.data.exporting import export_labels, export_rows
 from spinf_serve.evals.data.importing import import_rows
+from spinf_serve.evals.data.labels import Label, put_labels
 from spinf_serve.evals.data.readers import Source
-from spinf_serve.evals.data.rows import data_digest, delete_rows, export_rows, rows
+from spinf_serve.evals.data.rows import data_digest, delete_rows, rows
 from spinf_serve.evals.project import create
 from spinf_serve.packs.errors import Unusable
 
@@ -160,6 +163,21 @@ def test_a_disputed_label_is_exported_as_blank(project, tmp_path):
     found = [json.loads(line) for line in path.read_text().splitlines()]
     assert [row["label.t"] for row in found[:3]] == ["no", None, "yes"]
     assert "text" not in found[0]
+
+
+def test_labels_are_exported_as_they_were_given_and_without_text(project, tmp_path):
+    at = datetime(2026, 11, 30, 8, 15)
+    put_labels(project, "d", [Label("r1", "t", "no", "bob", at, "queue", True, True)])
+    path = tmp_path / "labels.jsonl"
+    assert export_labels(project, "d", path) == 2 * 26 + 1
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    mine = [one for one in found if (one["id"], one["target"]) == ("r1", "t")]
+    assert mine[0] == {
+        "id": "r1", "target": "t", "value": "no", "annotator": "bob", "at": "2026-11-30 08:15:00",
+        "drawn": "queue", "score_visible": True, "adjudicated": True,
+    }  # fmt: skip
+    assert (mine[1]["annotator"], mine[1]["value"], mine[1]["drawn"]) == ("import", "yes", "import")
+    assert SECRET not in path.read_text()
 
 
 def test_a_file_that_cannot_be_written_is_said_and_the_old_one_stays(project, tmp_path):

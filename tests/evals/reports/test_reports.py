@@ -164,6 +164,7 @@ def test_html_has_every_chart_and_the_flips():
         "Reliability",
         "ROC",
         "Precision and recall",
+        "Wrong among the kept",
         "p against floor p",
     ]
     # Lift points are as many as answers.

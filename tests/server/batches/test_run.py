@@ -2,6 +2,7 @@
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -234,4 +235,35 @@ def test_too_many_batches_at_once_are_turned_away(tmp_path, monkeypatch):
         }
         answer = server.http.post("/v1/batches", json=body)
         assert (answer.status_code, answer.headers["Retry-After"]) == (429, "60")
+        stub.gate.set()
+
+
+def test_batches_asked_for_at_once_are_counted_before_they_are_written_down(tmp_path, monkeypatch):
+    monkeypatch.setattr(running_batches, "MAX_UNFINISHED", 3)
+    add = Ledger.add_batch
+
+    def slowly(ledger: Ledger, batch: Any) -> bool:
+        time.sleep(0.2)
+        return add(ledger, batch)
+
+    monkeypatch.setattr(Ledger, "add_batch", slowly)
+    stub = StubEngine()
+    stub.gate.clear()
+    with running(stub.as_engine, config(tmp_path)) as server, ThreadPoolExecutor(8) as pool:
+        sent = {
+            "file": (
+                "a.jsonl",
+                json.dumps(
+                    {"custom_id": "a", "method": "POST", "url": "/v1/score", "body": request()}
+                ).encode(),
+            )
+        }
+        file = server.http.post("/v1/files", files=sent, data={"purpose": "batch"}).json()
+        body = {
+            "input_file_id": file["id"],
+            "endpoint": "/v1/score",
+            "completion_window": "24h",
+        }
+        asked = pool.map(lambda _: server.http.post("/v1/batches", json=body).status_code, range(8))
+        assert sorted(asked) == [200] * 3 + [429] * 5
         stub.gate.set()

@@ -6,7 +6,6 @@ One thread owns an engine and calls `submit`, `step` and `cancel`; `compile` may
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cache, partial
 
 import numpy as np
@@ -16,6 +15,7 @@ from spinf_serve.engine.extraction.vocabulary import Vocabulary
 from spinf_serve.engine.extraction.writing import unheard
 from spinf_serve.engine.fingerprint import Fingerprint
 from spinf_serve.engine.models.served import ServedModel
+from spinf_serve.engine.outcomes import Finished, Outcomes
 from spinf_serve.engine.pipeline import (
     Forward,
     Lost,
@@ -63,33 +63,6 @@ __all__ = [
 ]
 
 logger = logging.getLogger(__name__)
-
-Finished = tuple[Job, Result | SpinfError]
-
-
-@dataclass(slots=True)
-class _Answers:
-    """Outcomes of the works of one `run` so far.
-
-    Attributes:
-        results: by tree key.
-        fault: the first one.
-    """
-
-    works: int
-    progress: Callable[[int, int], None] | None
-    results: dict[int, Result] = field(default_factory=dict)
-    fault: SpinfError | None = None
-
-    def add(self, finished: list[Finished]) -> None:
-        """What a pass finished; reports progress, unless a work has failed."""
-        for job, outcome in finished:
-            if not isinstance(outcome, SpinfError):
-                self.results[job.tree.key] = outcome
-            elif self.fault is None:
-                self.fault = outcome
-        if self.progress is not None and self.fault is None:
-            self.progress(len(self.results), self.works)
 
 
 class Engine:
@@ -271,7 +244,7 @@ class Engine:
         Raises:
             SpinfError: the first refusal; without one, the first fault.
         """
-        answers = _Answers(len(works), progress)
+        answers = Outcomes(len(works), progress)
         jobs: list[Job] = []
         compiled: Iterable[Job] = map(self.compile, works)
         if not self._forward.ahead:
@@ -293,7 +266,7 @@ class Engine:
                 self.cancel(job)
         return [answers.results[job.tree.key] for job in jobs]
 
-    def _advance(self, answers: _Answers) -> None:
+    def _advance(self, answers: Outcomes) -> None:
         """Keeps the device at work without ever waiting for it."""
         while answers.fault is None:
             if self._pipeline.should_start:

@@ -112,7 +112,9 @@ def _check_slot(template: Template, slot_fields: Sequence[str]) -> None:
     mark = f"{{{template.kind.value}}}"
     if "generate" in slot_fields:
         raise Refused(
-            "generation_disabled", "a scored question generates no text; remove generate", "generate"
+            "generation_disabled",
+            "a scored question generates no text; remove generate",
+            "generate",
         )
     raise Refused(
         "extraction_disabled",

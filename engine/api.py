@@ -5,33 +5,46 @@ One thread owns an engine and calls `submit`, `step` and `cancel`; `compile` may
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
 
 import numpy as np
 
 from spinf_serve.engine.config import EngineConfig
+from spinf_serve.engine.extraction.vocabulary import Vocabulary
+from spinf_serve.engine.extraction.writing import unheard
 from spinf_serve.engine.fingerprint import Fingerprint
 from spinf_serve.engine.models.served import ServedModel
+from spinf_serve.engine.outcomes import Finished, Outcomes
 from spinf_serve.engine.pipeline import (
     Forward,
     Lost,
     OutOfDeviceMemory,
     Pipeline,
+    ReadBack,
     Returned,
     Started,
 )
 from spinf_serve.engine.schedule import Schedule
-from spinf_serve.engine.scoring.job import FloorRead, Job, answer, compile_job, floor_read
+from spinf_serve.engine.scoring.generation_job import generation_job
+from spinf_serve.engine.scoring.job import (
+    FloorRead,
+    Job,
+    answer,
+    compile_job,
+    floor_read,
+    next_key,
+)
 from spinf_serve.engine.scoring.question_set import Compiler, LruCache, PromptKey
 from spinf_serve.engine.scoring.read import FloatArray, read_scores
+from spinf_serve.engine.slot_works import SlotWorks, is_finite
 from spinf_serve.engine.stats import DeviceMemory, Stats
 from spinf_serve.engine.text.cut import EMPTY_CUT
 from spinf_serve.engine.text.tokenizer import Tokenizer
 from spinf_serve.engine.tree.packing import PackedPass, Tree
 from spinf_serve.engine.trunk_cache import TrunkCache
 from spinf_serve.engine.turn import FIRST_COME, Priority, Turn
-from spinf_serve.engine.work import Limits, Result, Work
+from spinf_serve.engine.work import Generate, Limits, Result, Work
 from spinf_serve.packs.errors import Fault, SpinfError
 
 __all__ = [
@@ -50,33 +63,6 @@ __all__ = [
 ]
 
 logger = logging.getLogger(__name__)
-
-Finished = tuple[Job, Result | SpinfError]
-
-
-@dataclass(slots=True)
-class _Answers:
-    """Outcomes of the works of one `run` so far.
-
-    Attributes:
-        results: by tree key.
-        fault: the first one.
-    """
-
-    works: int
-    progress: Callable[[int, int], None] | None
-    results: dict[int, Result] = field(default_factory=dict)
-    fault: SpinfError | None = None
-
-    def add(self, finished: list[Finished]) -> None:
-        """What a pass finished; reports progress, unless a work has failed."""
-        for job, outcome in finished:
-            if not isinstance(outcome, SpinfError):
-                self.results[job.tree.key] = outcome
-            elif self.fault is None:
-                self.fault = outcome
-        if self.progress is not None and self.fault is None:
-            self.progress(len(self.results), self.works)
 
 
 class Engine:
@@ -107,11 +93,19 @@ class Engine:
         self._tokenizer = tokenizer
         self._forward = forward
         self._context_tokens = context_tokens
+        self._vocabulary = cache(partial(Vocabulary, tokenizer))
         self._trunks = TrunkCache(
             forward, self.stats, config.pass_tokens, enabled=config.trunk_cache_bytes != 0
         )
         self.forget()
         self._pipeline = Pipeline(forward, config.pass_tokens, self.stats, self._trunks)
+        self._slots = SlotWorks(
+            self._pipeline.schedule,
+            self.stats,
+            config.pass_tokens,
+            tokenizer.vocab_size,
+            next_key,
+        )
         self._jobs: dict[int, Job] = {}
         self._floor_reads: dict[int, FloorRead] = {}
         self._pending_floors: dict[PromptKey, FloorRead] = {}
@@ -135,17 +129,52 @@ class Engine:
         """Tokenises a work and checks it. Any thread.
 
         Raises:
-            Refused: with a param relative to the work, `content` or `questions.N…`.
+            Refused: with a param relative to the work, `content`, `questions.N…` or `slots.N…`.
         """
         start = time.perf_counter()
         job = compile_job(work, self._compiler, self._tokenizer, self.limits, self._context_tokens)
         self.stats.compile_seconds += time.perf_counter() - start
         return job
 
+    def compile_generation(self, wanted: Generate, on_text: Callable[[str], None] = unheard) -> Job:
+        """Tokenises a prompt behind which the model is to write. Any thread.
+
+        The job's result has one slot with one prompt, and its one generated text. A job that is
+        cancelled writes no further token.
+
+        Args:
+            on_text: gets the text piece by piece in `step`, on the engine's thread.
+
+        Raises:
+            Refused: with the param `prompt`.
+        """
+        return generation_job(
+            wanted, self._compiler, self._tokenizer, self.limits, self._context_tokens, on_text
+        )
+
+    def generate(self, wanted: Generate) -> Iterator[str]:
+        """Writes a text, piece by piece, on the calling thread.
+
+        Raises:
+            SpinfError: the refusal, or the fault that ended it.
+        """
+        pieces: list[str] = []
+        job = self.compile_generation(wanted, pieces.append)
+        self.submit(job)
+        try:
+            while job.tree.key in self._jobs:
+                for finished, outcome in self.step():
+                    if finished is job and isinstance(outcome, SpinfError):
+                        raise outcome
+                yield from pieces
+                pieces.clear()
+        finally:
+            self.cancel(job)
+
     def forget(self) -> None:
         """Empties the caches of compiled questions, floors and contents; answers stay the same."""
         self._trunks.clear()
-        self._compiler = Compiler(self._tokenizer, self.limits)
+        self._compiler = Compiler(self._tokenizer, self.limits, self._vocabulary)
         self._floors: LruCache[PromptKey, FloatArray] = LruCache(self.config.floor_cache_size)
 
     def submit(self, job: Job, turn: Turn = FIRST_COME) -> None:
@@ -158,12 +187,15 @@ class Engine:
         self._jobs[job.tree.key] = job
         if questions.floors is None:
             self._want_floors(job, turn)
-        self._pipeline.schedule.put(job.tree, turn)
+        if job.slots:
+            self._slots.put(job, turn)
+        else:
+            self._pipeline.schedule.put(job.tree, turn)
 
     def cancel(self, job: Job) -> None:
         """Drops a work that nobody waits for any more, and floors that it alone waits for.
 
-        No pass that starts from now on holds a row of them.
+        Its slots take no further step. No pass that starts from now on holds a row of them.
         """
         if self._jobs.pop(job.tree.key, None) is not None:
             self._pipeline.schedule.drop(job.tree)
@@ -172,8 +204,13 @@ class Engine:
                 read.waiting -= 1
                 if not read.waiting and read.tree.key in self._floor_reads:
                     self._abandon(read)
-            self._trunks.leave(job.tree)
-            self._forward.release(job.tree.key)
+            self._let_go(job)
+
+    def _let_go(self, job: Job) -> None:
+        """Nothing of a work is read any more."""
+        self._slots.drop(job)
+        self._trunks.leave(job.tree)
+        self._forward.release(job.tree.key)
 
     def step(self) -> list[Finished]:
         """Starts passes while there is room, waits for the oldest, returns the works it completed.
@@ -207,7 +244,7 @@ class Engine:
         Raises:
             SpinfError: the first refusal; without one, the first fault.
         """
-        answers = _Answers(len(works), progress)
+        answers = Outcomes(len(works), progress)
         jobs: list[Job] = []
         compiled: Iterable[Job] = map(self.compile, works)
         if not self._forward.ahead:
@@ -229,7 +266,7 @@ class Engine:
                 self.cancel(job)
         return [answers.results[job.tree.key] for job in jobs]
 
-    def _advance(self, answers: _Answers) -> None:
+    def _advance(self, answers: Outcomes) -> None:
         """Keeps the device at work without ever waiting for it."""
         while answers.fault is None:
             if self._pipeline.should_start:
@@ -287,21 +324,25 @@ class Engine:
         if isinstance(flight, Lost):
             return self._fail(flight)
         start = time.perf_counter()
-        finished = self._distribute(flight.packed, flight.columns)
+        finished = self._distribute(flight.packed, flight.found)
         self.stats.assemble_seconds += time.perf_counter() - start
         return finished
 
-    def _distribute(self, packed: PackedPass, columns: np.ndarray) -> list[Finished]:
-        at = 0
+    def _distribute(self, packed: PackedPass, found: ReadBack) -> list[Finished]:
+        at = top_at = 0
         touched: dict[int, Tree] = {}
-        for tree, take in zip(packed.trees, packed.take, strict=True):
-            part = columns[at : at + take]
-            at += take
+        for tree, take, tops in zip(packed.trees, packed.take, packed.take_tops, strict=True):
+            part = found.logprobs[at : at + take]
+            top = slice(top_at, top_at + tops)
+            at, top_at = at + take, top_at + tops
             # Cancelled meanwhile, or failed in an earlier pass: parts of it may be missing.
             if tree.cancelled:
                 continue
             tree.logprobs[tree.columns_done : tree.columns_done + take] = part
             tree.columns_done += take
+            if tops:
+                tree.top_ids.append(found.top_ids[top])
+                tree.top_logprobs.append(found.top_logprobs[top])
             touched[tree.key] = tree
         finished: list[Finished] = []
         done = [tree for tree in touched.values() if tree.finished]
@@ -309,7 +350,13 @@ class Engine:
             if tree.key in self._floor_reads:
                 finished += self._floors_done(self._floor_reads.pop(tree.key))
         for tree in done:
-            if tree.key in self._jobs:
+            stepped = self._slots.job_of(tree)
+            if stepped is not None and not is_finite(tree):
+                finished.append(self._nan(stepped, "on this content"))
+            elif stepped is not None:
+                self._slots.take(tree)
+                finished += self._settle(stepped)
+            elif tree.key in self._jobs:
                 finished += self._settle(self._jobs[tree.key])
         return finished
 
@@ -339,14 +386,20 @@ class Engine:
 
     def _settle(self, job: Job) -> list[Finished]:
         """The job's outcome if everything it needs is there."""
-        if not job.tree.finished or job.waits_for or job.tree.key not in self._jobs:
+        if not job.tree.finished or job.tree.key not in self._jobs:
             return []
-        if not np.isfinite(job.tree.logprobs).all():
+        if not is_finite(job.tree):
             return [self._nan(job, "on this content")]
+        if (job.slots and not self._slots.is_through(job)) or job.waits_for:
+            return []
         if job.question_set.floors is None:
             job.question_set.settle_floors()
         del self._jobs[job.tree.key]
-        return [(job, answer(job))]
+        if not job.slots:
+            return [(job, answer(job))]
+        outcome = answer(job, *self._slots.answers(job))
+        self._let_go(job)
+        return [(job, outcome)]
 
     def _nan(self, job: Job, where: str) -> Finished:
         self.stats.nan_faults += 1
@@ -370,6 +423,7 @@ class Engine:
             job
             for job in self._jobs.values()
             if job.tree.key in keys
+            or self._slots.step_key(job) in keys
             or job.tree.kept_key in trunks
             or any(read in job.waits_for for read in reads)
         ]

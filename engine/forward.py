@@ -1,16 +1,16 @@
 """A model family and a backend's operations, together what the engine runs passes on."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-import numpy as np
 import torch
 
 from spinf_serve.engine.kernels.ops import Layout, Ops
 from spinf_serve.engine.models.registry import Model
-from spinf_serve.engine.pipeline import OutOfDeviceMemory, Started
+from spinf_serve.engine.pipeline import OutOfDeviceMemory, ReadBack, Started
 from spinf_serve.engine.stats import DeviceMemory
 from spinf_serve.engine.tree.packing import PackedPass
 
@@ -24,13 +24,14 @@ class _Launched:
 
     Attributes:
         read_by: the arrays that the device reads until the pass ends.
-        logprobs: [C] float32 on the host; on a GPU in pinned memory and there once `end` passed.
+        found: [C] float32 on the host, then, of passes with top reads, ids and log-probabilities
+            [T, top]; on a GPU in pinned memory and there once `end` passed.
         layout_seconds, device_seconds: as in `Started`.
         begin, end: the GPU's marks around the pass; None on the CPU, which is done by now.
     """
 
     read_by: object
-    logprobs: torch.Tensor
+    found: tuple[torch.Tensor, ...]
     layout_seconds: float
     device_seconds: float
     begin: torch.cuda.Event | None = None
@@ -74,8 +75,8 @@ class ModelForward:
             # Whatever broke the device, `finish` meets it too, and says so for its pass.
             return True
 
-    def finish(self, started: Started) -> np.ndarray:
-        """[C] float32 log-probabilities of the pass's columns.
+    def finish(self, started: Started) -> ReadBack:
+        """What was read of the pass.
 
         Raises:
             OutOfDeviceMemory: see `Forward`.
@@ -87,8 +88,8 @@ class ModelForward:
                 own.device_seconds = own.begin.elapsed_time(own.end) / 1000
             except torch.OutOfMemoryError as fault:
                 raise self._out_of_memory(str(fault)) from None
-        # A view: the array keeps its memory from being used for another pass.
-        return own.logprobs.numpy()
+        # Views: the arrays keep their memory from being used for another pass.
+        return ReadBack(*(part.numpy() for part in own.found))
 
     def memory(self) -> DeviceMemory | None:
         """The card's memory now; None on the CPU."""
@@ -119,35 +120,42 @@ class ModelForward:
     def _launch(self, packed: PackedPass) -> _Launched:
         start = time.perf_counter()
         read_by: object
+        launch: Callable[[], tuple[torch.Tensor, ...]]
         filled = None if self._graphs is None else self._graphs.fitted(packed.plan)
         if filled is not None and self._graphs is not None:
             read_by, launch = filled, partial(self._graphs.replay, filled)
         else:
             layout = self._model.layout(packed.plan)
-            read_by, launch = layout, partial(self._logprobs, layout)
+            read_by, launch = layout, partial(self._found, layout)
         laid_out = time.perf_counter()
         if self._on_gpu:
             begin, end = _mark(), _mark()
             begin.record()
-            logprobs = launch()
-            # torch hands pinned memory out again when the copies out of and into it ended.
-            host = torch.empty(logprobs.shape, dtype=logprobs.dtype, pin_memory=True)
-            host.copy_(logprobs, non_blocking=True)
+            found = tuple(map(_on_host, launch()))
             end.record()
-            return _Launched(read_by, host, laid_out - start, 0.0, begin, end)
-        logprobs = launch()
+            return _Launched(read_by, found, laid_out - start, 0.0, begin, end)
+        found = launch()
         seconds = time.perf_counter() - laid_out
-        return _Launched(read_by, logprobs, laid_out - start, seconds)
+        return _Launched(read_by, found, laid_out - start, seconds)
 
-    def _logprobs(self, layout: Layout) -> torch.Tensor:
+    def _found(self, layout: Layout) -> tuple[torch.Tensor, ...]:
         hidden = self._model.forward(layout)
-        return self._model.read(hidden, layout.column_start, layout.columns)
+        if len(layout.top_reads):
+            return self._model.read_with_top(layout, hidden)
+        return (self._model.read(hidden, layout.column_start, layout.columns),)
 
     def _out_of_memory(self, message: str) -> OutOfDeviceMemory:
         """The engine's error, once the memory that torch holds in reserve is free."""
         if self._on_gpu:
             torch.cuda.empty_cache()
         return OutOfDeviceMemory(message)
+
+
+def _on_host(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy that is on its way; torch hands pinned memory out again when the copies ended."""
+    host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    host.copy_(tensor, non_blocking=True)
+    return host
 
 
 def _mark() -> torch.cuda.Event:

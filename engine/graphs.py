@@ -87,10 +87,10 @@ class Graphs:
     def fitted(self, plan: Pass) -> Filled | None:
         """A pass filled up to the smallest shape that holds it.
 
-        None for one that is larger than every shape, or that reads or leaves keys of other passes
-        where no trunk may stay.
+        None for one that is larger than every shape, that saves, continues or reads more than was
+        recorded, or that reads or leaves keys of other passes where no trunk may stay.
         """
-        if len(plan.tokens) > SHAPES[-1]:
+        if len(plan.tokens) > SHAPES[-1] or not plan.is_plain:
             return None
         apart = all(not part.keep and not part.trunk_start for part in plan.slices)
         if not apart and None in self._ops.scratch_slots:
@@ -108,7 +108,7 @@ class Graphs:
         return None
 
     @torch.inference_mode()
-    def replay(self, filled: Filled) -> torch.Tensor:
+    def replay(self, filled: Filled) -> tuple[torch.Tensor]:
         """[C] float32 log-probabilities on the device, to be read before the next replay."""
         if self._kept_capacity != self._ops.kept_capacity:
             # What was recorded reads and writes memory that kept keys have left.
@@ -120,7 +120,7 @@ class Graphs:
         recorded = self._recorded[filled.rows]
         recorded.words.copy_(filled.words, non_blocking=True)
         recorded.graph.replay()
-        return recorded.logprobs[: filled.columns]
+        return (recorded.logprobs[: filled.columns],)
 
     def _record(self, filled: Filled) -> _Recorded:
         own = filled.words.to(self._ops.device)
@@ -190,6 +190,10 @@ def _filled(
         # Columns behind the last are of no read.
         column_start=_longer(inner.column_start, reads + 1, int(inner.column_start[-1])),
         columns=_longer(inner.columns, columns),
+        ghosts=inner.ghosts,
+        save_rows=inner.save_rows,
+        save_places=inner.save_places,
+        top_reads=inner.top_reads,
         every=_filled_queries(inner.every, rows),
         reads=_filled_queries(inner.reads, reads),
         kinds=tuple(kinds),

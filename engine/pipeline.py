@@ -7,7 +7,7 @@ the one before is assembled. Knows no works; what becomes of a tree's columns is
 import logging
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from spinf_serve.engine.schedule import Schedule
 from spinf_serve.engine.stats import DeviceMemory, Stats
 from spinf_serve.engine.tree.packing import PackedPass
+from spinf_serve.engine.tree.plan import IntArray
 from spinf_serve.engine.trunk_cache import TrunkCache
 
 logger = logging.getLogger(__name__)
@@ -22,6 +23,22 @@ logger = logging.getLogger(__name__)
 _LITTLE = 16
 """What part of a pass is little. Texts become rows some fifty times faster than a large card reads
 them: while a sixteenth of a pass runs, a whole one is compiled, packed and launched."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadBack:
+    """What was read of a pass: C columns, T reads with the most probable tokens.
+
+    Attributes:
+        logprobs: [C] float32 log-probabilities of the columns.
+        top_ids: [T, top] tokens by falling log-probability, equal ones by rising id; `top` is at
+            most the vocabulary's size.
+        top_logprobs: [T, top] float32, theirs.
+    """
+
+    logprobs: np.ndarray
+    top_ids: IntArray = field(default_factory=lambda: np.zeros((0, 0), np.int32))
+    top_logprobs: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
 
 class OutOfDeviceMemory(Exception):
@@ -64,10 +81,10 @@ class Forward(Protocol):
         """Whether `finish` would not wait."""
         ...
 
-    def finish(self, started: Started) -> np.ndarray:
-        """[C] float32 log-probabilities of a pass's columns, once they are there.
+    def finish(self, started: Started) -> ReadBack:
+        """What was read of a pass, once it is there.
 
-        The array stays as it is, whatever runs later. Raises `OutOfDeviceMemory` like `start`.
+        The arrays stay as they are, whatever runs later. Raises `OutOfDeviceMemory` like `start`.
         """
         ...
 
@@ -93,10 +110,10 @@ class Forward(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Returned:
-    """A pass that came back, and its [C] columns."""
+    """A pass that came back, and what was read of it."""
 
     packed: PackedPass
-    columns: np.ndarray
+    found: ReadBack
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,7 +228,7 @@ class Pipeline:
         flight = self._flights.popleft()
         start = time.perf_counter()
         try:
-            columns = self._forward.finish(flight.started)
+            found = self._forward.finish(flight.started)
         except OutOfDeviceMemory as full:
             logger.error("a forward of %d rows failed: %s", flight.rows, full)
             return _lost(flight.packed, full)
@@ -224,7 +241,7 @@ class Pipeline:
         self._stats.passes += 1
         self._stats.rows += flight.rows
         self._stats.reads += len(flight.packed.plan.read_rows)
-        return Returned(flight.packed, columns)
+        return Returned(flight.packed, found)
 
 
 def _lost(packed: PackedPass, fault: Exception) -> Lost:

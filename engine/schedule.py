@@ -179,7 +179,10 @@ class Schedule:
         return Backlog(requests, lane.trees, lane.rows)
 
     def put(self, tree: Tree, turn: Turn) -> None:
-        """Queues a tree of a request."""
+        """Queues a tree of a request; a step goes before the request's other trees.
+
+        What a step continues holds memory until the last one, and others do not yet.
+        """
         lane = self._lanes[turn.priority]
         caller = lane.caller(turn.caller)
         request = caller.requests.get(turn)
@@ -188,9 +191,11 @@ class Schedule:
         place = _Place(tree, lane, caller, request, tree.rows_left)
         caller.lengthen(request, place.rows)
         request.trees[tree.key] = self._places[tree.key] = place
+        if tree.behind is not None:
+            request.trees.move_to_end(tree.key, last=False)
         lane.trees += 1
         lane.rows += place.rows
-        if tree.is_begun:
+        if tree.is_begun and tree.behind is None:
             lane.begun.add(tree.key)
 
     def hurry(self, tree: Tree, turn: Turn) -> None:
@@ -217,7 +222,7 @@ class Schedule:
             self._settle(place)
             if place.tree.is_planned:
                 self._leave(place)
-            elif place.tree.is_begun:
+            elif place.tree.is_begun and place.tree.behind is None:
                 place.lane.begun.add(place.tree.key)
         for lane in self._lanes.values():
             lane.tidy()

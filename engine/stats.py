@@ -33,6 +33,7 @@ class Stats:
         passes: forwards that came back.
         rows: tokens in them.
         reads: rows whose next-token distribution was read.
+        decode_rows: of the rows, those of steps: one for each continuation that a slot asked about.
         nan_faults: works that failed because the model returned NaN.
         trunk_hits: works that continued a trunk that was read for another.
         trunk_misses: works that read their trunk themselves, where trunks are kept.
@@ -56,6 +57,7 @@ class Stats:
     rows: int = 0
     reads: int = 0
     nan_faults: int = 0
+    decode_rows: int = 0
     trunk_hits: int = 0
     trunk_misses: int = 0
     trunk_cached_tokens: int = 0

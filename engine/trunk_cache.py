@@ -109,7 +109,7 @@ class TrunkCache:
     def started(self, packed: PackedPass) -> None:
         """A pass was started: later ones may continue the trunks that it ends.
 
-        Trees that are wholly planned need theirs no longer.
+        Trees that are wholly planned need theirs no longer, unless steps follow.
         """
         for tree in packed.parts:
             entry = self._entries.get(tree.kept_key)
@@ -117,7 +117,7 @@ class TrunkCache:
                 continue
             if entry.reader is tree and tree.trunk_done == len(tree.trunk):
                 entry.reader = None
-            if tree.is_planned:
+            if tree.is_planned and not tree.is_held:
                 self._leave(entry, tree)
 
     def leave(self, tree: Tree) -> None:

@@ -1,11 +1,15 @@
-"""What goes through the engine's door: a content with questions in, answers and counts out. No torch."""
+"""What goes through the engine's door: a content with questions and slots in, answers and counts out.
+
+No torch.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from spinf_serve.engine.extraction.answers import SlotAnswers
 from spinf_serve.packs.answer import QuestionAnswer
-from spinf_serve.packs.question import Question
+from spinf_serve.packs.question import GREEDY, Question, Sampling, Slot
 
 PromptStyle = Literal["cloze", "chat"]
 """How closed questions are worded for a model: a text that ends where the label goes, or a turn of a
@@ -31,17 +35,37 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One content and the questions about it.
+    """One content, the questions about it and the slots to be filled from it.
 
     Attributes:
-        content: the text the questions are about; always read literally. May be empty.
-        questions: at least one. Works that share one questions tuple share its compilation.
+        content: the text that they are about; always read literally. May be empty.
+        questions: at least one where there is no slot. Works that share one questions tuple and one
+            slots tuple share its compilation.
         frame: the chat that they are put into; None puts them before the model as they are.
+        slots: answers that are found or written, from the same read of the content.
     """
 
     content: str
     questions: tuple[Question, ...]
     frame: Frame | None = None
+    slots: tuple[Slot, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """A text that the model writes behind a prompt, without a content or a question.
+
+    Attributes:
+        prompt: a text, read literally behind the model's bos; or token ids, read as they are.
+        max_tokens: of what is written.
+        sampling: how tokens are chosen; one sequence.
+        stop: texts before the first of which it ends; the model's own end always does.
+    """
+
+    prompt: str | tuple[int, ...]
+    max_tokens: int = 16
+    sampling: Sampling = GREEDY
+    stop: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +81,7 @@ class Limits:
     max_processed_tokens: int = 2_000_000
     max_options: int = 1000
     max_option_tokens: int = 5
+    max_extractions_per_input: int = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +96,8 @@ class Counts:
             floors of different works the same -> the floor's tokens. Counted once a call.
         cached_tokens: of the content's tokens, those that were not read for this work, as they were
             kept from another one on the same content.
+        decode_tokens: continuations that were read for searched slots, their prompts among them.
+        generated_tokens: tokens of the texts that were written.
     """
 
     content_tokens: int
@@ -78,6 +105,8 @@ class Counts:
     packed_tokens: int
     floors: Mapping[int, int]
     cached_tokens: int = 0
+    decode_tokens: int = 0
+    generated_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +118,12 @@ class Result:
         counts: what was read for it.
         join_merged: False when no clean cut between content and question was found, so that the
             two were tokenised apart; a warning for the caller.
+        slots: for each slot, in order, what each of its prompts gave.
+        decode_seconds: how long that took, from when the tree was read.
     """
 
     answers: tuple[QuestionAnswer, ...]
     counts: Counts
     join_merged: bool
+    slots: tuple[tuple[SlotAnswers, ...], ...] = ()
+    decode_seconds: float = 0.0

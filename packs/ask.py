@@ -112,12 +112,14 @@ def _check_slot(template: Template, slot_fields: Sequence[str]) -> None:
     mark = f"{{{template.kind.value}}}"
     if "generate" in slot_fields:
         raise Refused(
-            "generation_disabled", "this server does not generate text; remove generate", "generate"
+            "generation_disabled",
+            "a scored question generates no text; remove generate",
+            "generate",
         )
     raise Refused(
         "extraction_disabled",
-        f"this server does not read free answers (`{mark}`); end the template with `{{?}}` and give"
-        " options",
+        f"a scored question has no slot for free answers (`{mark}`); end the template with `{{?}}`"
+        " and give options",
         "template",
     )
 

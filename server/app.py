@@ -43,6 +43,7 @@ from spinf_serve.server.routes import (
     operations,
     score,
     systemone,
+    texts,
 )
 from spinf_serve.server.routes import metrics as scraped
 from spinf_serve.server.routes import packs as pack_routes
@@ -124,6 +125,7 @@ def create_app(
     for module in (
         score,
         chat,
+        texts,
         systemone,
         decisions,
         files,

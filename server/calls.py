@@ -3,20 +3,26 @@
 Knows paths of the request only as text that a wire format gave it, and no JSON.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 from spinf_serve.engine.api import Engine, Job
+from spinf_serve.engine.extraction.answers import SlotAnswers
 from spinf_serve.engine.work import Counts, Frame, Limits, Result, Work
 from spinf_serve.packs.answer import QuestionAnswer
 from spinf_serve.packs.decision import DecisionCall
 from spinf_serve.packs.errors import Fault, Refused, SpinfError
 from spinf_serve.packs.pack import Context, Pack
-from spinf_serve.packs.question import NO_VALUES, Question
+from spinf_serve.packs.question import NO_VALUES, Prompt, Question, Slot
 from spinf_serve.server.served_packs import Fit
 
 LOW_MASS_RESIDUAL = 0.9
 """Mean residual above which a question is too poor to rely on, and the answer says so."""
+
+TOKENS_OF_SLOT_TOKEN = 6
+"""Tokens that each token of a slot's longest answer is counted as, among those read for a call: as many
+continuations are looked at in a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +33,8 @@ class Input:
         id: the caller's name for it.
         path: where it stands in the request.
         content: its text.
-        questions: at least one. Inputs with the same selection share one tuple.
+        questions: at least one where there is no slot. Inputs with the same selection share one
+            tuple.
         question_paths: where each question stands in the request.
         own: how many of the questions are the caller's; those of the call's packs follow, pack by
             pack.
@@ -35,6 +42,9 @@ class Input:
         parameters: what fills the packs' contexts, as the caller gave it.
         part, parts: number of the chunk and of all chunks when a long content was cut; inputs of
             one path belong together and follow one another.
+        slots: the caller's queries whose answer is found or written; shared likewise.
+        slot_paths: where each slot stands in the request.
+        slot_places: how many of the caller's queries, of both kinds, stand before each slot.
     """
 
     id: str
@@ -47,12 +57,22 @@ class Input:
     parameters: Mapping[str, str] = field(default_factory=lambda: NO_VALUES)
     part: int = 0
     parts: int = 1
+    slots: tuple[Slot, ...] = ()
+    slot_paths: tuple[str, ...] = ()
+    slot_places: tuple[int, ...] = ()
 
     @property
     def inner(self) -> str:
         """The caller's content without what the packs put around it."""
         before, after = self.wrapping
         return self.content[len(before) : len(self.content) - len(after)]
+
+    @property
+    def slot_tokens(self) -> int:
+        """Tokens that its slots are counted as, whatever is found."""
+        return sum(
+            TOKENS_OF_SLOT_TOKEN * slot.max_tokens * len(slot.prompts) for slot in self.slots
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +137,38 @@ class Warning:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotUsage:
+    """What the slots of a call cost; each filled template of each input counts.
+
+    Attributes:
+        text, number, currency: slots by kind, written ones among those of texts.
+        answers: distinct texts that were found, before spellings were merged, and written ones.
+        decode_tokens: continuations that were read for searched slots.
+        generated: slots whose answer was written.
+        sequences: texts that were written.
+        generated_most_tokens: tokens that these could have.
+        generated_tokens: tokens that they have.
+        tokens: that all slots count as among those read.
+    """
+
+    text: int = 0
+    number: int = 0
+    currency: int = 0
+    answers: int = 0
+    decode_tokens: int = 0
+    generated: int = 0
+    sequences: int = 0
+    generated_most_tokens: int = 0
+    generated_tokens: int = 0
+    tokens: int = 0
+
+    @property
+    def slots(self) -> int:
+        """Slots of all kinds."""
+        return self.text + self.number + self.currency
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """What a call cost, in tokens unless said.
 
@@ -130,6 +182,7 @@ class Usage:
         cached_tokens: those of `content_tokens` that were kept on the device from other calls.
         packs: number of packs.
         pack_query_tokens: those of `query_tokens` that are the packs' questions.
+        slots: what its slots cost.
     """
 
     inputs: int
@@ -145,11 +198,12 @@ class Usage:
     cached_tokens: int
     packs: int
     pack_query_tokens: int
+    slots: SlotUsage
 
     @property
     def processed_tokens(self) -> int:
-        """Tokens read for the call: every tree, and every distinct floor once."""
-        return self.packed_tokens + self.floor_tokens
+        """Tokens read for the call: every tree, every distinct floor once, and what slots count as."""
+        return self.packed_tokens + self.floor_tokens + self.slots.tokens
 
 
 class Budget:
@@ -181,12 +235,13 @@ def compile_call(engine: Engine, call: Call) -> tuple[Job, ...]:
     tally = _Tally(call.limits.max_processed_tokens)
     for entry in call.inputs:
         try:
-            job = engine.compile(Work(entry.content, entry.questions, call.frame))
+            work = Work(entry.content, entry.questions, call.frame, entry.slots)
+            job = engine.compile(work)
         except Refused as refused:
             raise located(refused, entry) from None
         if call.limits != engine.limits:
             _check_lowered(engine, call.limits, entry, job.counts)
-        tally.add(job.counts)
+        tally.add(job.counts, entry.slot_tokens)
         jobs.append(job)
     return tuple(jobs)
 
@@ -201,11 +256,12 @@ def located(error: SpinfError, entry: Input) -> SpinfError:
 
 def _path(param: str | None, entry: Input) -> str:
     head, _, rest = (param or "").partition(".")
-    if head != "questions" or not rest:
+    paths = {"questions": entry.question_paths, "slots": entry.slot_paths}.get(head)
+    if paths is None or not rest:
         return entry.path
     number, _, below = rest.partition(".")
-    question = entry.question_paths[int(number)]
-    return f"{question}.{below}" if below else question
+    query = paths[int(number)]
+    return f"{query}.{below}" if below else query
 
 
 class _Tally:
@@ -218,8 +274,8 @@ class _Tally:
         self._floor_tokens = 0
         self._last: object = None
 
-    def add(self, counts: Counts) -> None:
-        self._packed += counts.packed_tokens
+    def add(self, counts: Counts, slot_tokens: int) -> None:
+        self._packed += counts.packed_tokens + slot_tokens
         # Works with the same questions share one mapping of floors.
         if counts.floors is not self._last:
             self._last = counts.floors
@@ -244,18 +300,13 @@ def _check_lowered(engine: Engine, limits: Limits, entry: Input, counts: Counts)
             f"{limits.max_content_tokens} (limits.max_content_tokens)",
             entry.path,
         )
+    if limits.max_query_tokens < engine.limits.max_query_tokens:
+        for question, path in zip(entry.questions, entry.question_paths, strict=True):
+            if not question.any_length:
+                _check_prompts(engine, limits.max_query_tokens, question.prompts, path)
+        for slot, path in zip(entry.slots, entry.slot_paths, strict=True):
+            _check_prompts(engine, limits.max_query_tokens, slot.prompts, path)
     for question, path in zip(entry.questions, entry.question_paths, strict=True):
-        if limits.max_query_tokens < engine.limits.max_query_tokens and not question.any_length:
-            texts = [prompt.text for prompt in question.prompts]
-            for index, tokens in enumerate(engine.tokenizer.encode_batch(texts)):
-                if len(tokens) > limits.max_query_tokens:
-                    filled = f"{path}.combinations.{index}"
-                    raise Refused(
-                        "template_too_long",
-                        f"the filled template has {len(tokens)} tokens; this call's limit is "
-                        f"{limits.max_query_tokens} (limits.max_query_tokens)",
-                        filled if question.prompts[index].values else f"{path}.template",
-                    )
         if limits.max_option_tokens < engine.limits.max_option_tokens:
             for index, tokens in enumerate(engine.tokenizer.encode_batch(question.options)):
                 if len(tokens) > limits.max_option_tokens:
@@ -267,8 +318,21 @@ def _check_lowered(engine: Engine, limits: Limits, entry: Input, counts: Counts)
                     )
 
 
-def usage_of(call: Call, counts: Sequence[Counts]) -> Usage:
-    """What a call costs, from the counts of its inputs."""
+def _check_prompts(engine: Engine, most: int, prompts: Sequence[Prompt], path: str) -> None:
+    for index, tokens in enumerate(engine.tokenizer.encode_batch([p.text for p in prompts])):
+        if len(tokens) > most:
+            filled = f"{path}.combinations.{index}"
+            raise Refused(
+                "template_too_long",
+                f"the filled template has {len(tokens)} tokens; this call's limit is {most} "
+                "(limits.max_query_tokens)",
+                filled if prompts[index].values else f"{path}.template",
+            )
+
+
+def usage_of(call: Call, results: Sequence[Result]) -> Usage:
+    """What a call costs, from the results of its inputs."""
+    counts = [result.counts for result in results]
     floors: dict[int, int] = {}
     last: object = None
     for count in counts:
@@ -293,6 +357,34 @@ def usage_of(call: Call, counts: Sequence[Counts]) -> Usage:
         cached_tokens=sum(count.cached_tokens for count in counts),
         packs=len(call.packs),
         pack_query_tokens=len(call.inputs) * sum(used.fit.query_tokens for used in call.packs),
+        slots=_slot_usage(call, results),
+    )
+
+
+def _slot_usage(call: Call, results: Sequence[Result]) -> SlotUsage:
+    filled: list[tuple[Slot, SlotAnswers]] = [
+        (slot, found)
+        for entry, result in zip(call.inputs, results, strict=True)
+        for slot, prompts in zip(entry.slots, result.slots, strict=True)
+        for found in prompts
+    ]
+    if not filled:
+        return SlotUsage()
+    kinds = Counter(found.kind for _, found in filled)
+    written = [(slot, found) for slot, found in filled if slot.sampling is not None]
+    return SlotUsage(
+        text=kinds["text"],
+        number=kinds["number"],
+        currency=kinds["currency"],
+        answers=sum(found.spellings + len(found.generated) for _, found in filled),
+        decode_tokens=sum(found.tokens for slot, found in filled if slot.sampling is None),
+        generated=len(written),
+        sequences=sum(len(found.generated) for _, found in written),
+        generated_most_tokens=sum(
+            slot.max_tokens * len(found.generated) for slot, found in written
+        ),
+        generated_tokens=sum(text.tokens for _, found in written for text in found.generated),
+        tokens=sum(entry.slot_tokens for entry in call.inputs),
     )
 
 
@@ -309,6 +401,15 @@ def _spaced(call: Call) -> list[Warning]:
                     "option count: take the space off and put it in front of the options",
                     param=f"{path}.template",
                     question_id=question.id,
+                )
+        for slot, path in zip(entry.slots, entry.slot_paths, strict=True):
+            if path not in found and any(p.text.endswith(" ") for p in slot.prompts):
+                found[path] = Warning(
+                    "template_ends_in_space",
+                    f"the template ends in a space before {{{slot.kind.value}}}, with which most "
+                    "answers begin: take the space off",
+                    param=f"{path}.template",
+                    question_id=slot.id,
                 )
     return list(found.values())
 
@@ -381,6 +482,11 @@ def shown_answers(
         if used.shows_answers:
             found += zip(entry.questions[place], answers, strict=True)
     return found
+
+
+def shown_slots(entry: Input, result: Result) -> list[tuple[int, Slot, str, Sequence[SlotAnswers]]]:
+    """The slots of an input: place among the caller's queries, slot, path, answers by prompt."""
+    return list(zip(entry.slot_places, entry.slots, entry.slot_paths, result.slots, strict=True))
 
 
 def warnings_of(call: Call, results: Sequence[Result]) -> list[Warning]:

@@ -59,9 +59,10 @@ def _why_whole(call: Call, entry: Input) -> str | None:
                 f"the pack {used.pack.id} is a draft on the served model, so that only raw answers "
                 "could be given, and these are about the whole; shorten the content"
             )
-    if entry.own:
+    if entry.own or entry.slots:
+        first = entry.questions[0] if entry.own else entry.slots[0]
         return (
-            f"the question {entry.questions[0].id!r} of the call is about the whole of it; ask the "
+            f"the question {first.id!r} of the call is about the whole of it; ask the "
             "call's own questions in another call, with a shorter content"
         )
     return None

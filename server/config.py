@@ -59,6 +59,9 @@ class ServerConfig:
         cors_origin: origins whose pages may call.
         log_format: lines for people or for programs.
         debug: whether every caller sees the extra counters that a trusted one sees.
+        extraction: whether slots for free answers are searched.
+        generation: whether text is written.
+        max_completion_tokens: most tokens that one completion may have.
         packs: further sources of packs, folders or `github:owner/repo[@ref][#folder]`.
         official_packs: whether the packs that come with this package are served.
         strict_packs: whether a pack is refused whose proof was made on another model.
@@ -100,6 +103,9 @@ class ServerConfig:
     cors_origin: tuple[str, ...] = ()
     log_format: str = "text"
     debug: bool = False
+    extraction: bool = True
+    generation: bool = True
+    max_completion_tokens: int = 1024
     packs: tuple[str, ...] = ()
     official_packs: bool = True
     strict_packs: bool = False
@@ -308,6 +314,25 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("debug", "server", Switch(), "show the counters of trusted callers to everybody"),
     Setting(
+        "extraction",
+        "server",
+        Switch(),
+        "search answers for the slots `{*}`, `{n}` and `{$}`, where the model can",
+    ),
+    Setting(
+        "generation",
+        "server",
+        Switch(),
+        "write text: in slots with `generate`, and on /v1/completions and /v1/chat/completions",
+    ),
+    Setting(
+        "max_completion_tokens",
+        "server",
+        Count(1),
+        "most tokens that one completion or answer of a chat may have, and how many it gets where a "
+        "chat does not say",
+    ),
+    Setting(
         "packs",
         "server",
         Texts("SOURCE"),
@@ -406,6 +431,12 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("max_processed_tokens", "limits", Count(1), "tokens read for one request"),
     Setting("max_options", "limits", Count(1), "options of one question"),
     Setting("max_option_tokens", "limits", Count(1), "tokens of one option"),
+    Setting(
+        "max_extractions_per_input",
+        "limits",
+        Count(1),
+        "filled templates with a slot for a free answer, asked of one content",
+    ),
 )
 
 _BY_NAME = {setting.name: setting for setting in SETTINGS}

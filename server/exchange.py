@@ -39,8 +39,10 @@ class Timing:
         wall: from the arrival of the body to the making of the answer.
         queue: waiting for the engine to take it up.
         compile: reading, checking and tokenising.
-        score: from the first pass it could share to its last one.
-        busy: of those, how long the model ran, for this call or another.
+        score: from the first pass it could share to the last one in which contents or questions of
+            it were read.
+        busy: of that and of `decode`, how long the model ran, for this call or another.
+        decode: from then until its slots were filled; None without slots.
     """
 
     wall: float
@@ -48,6 +50,7 @@ class Timing:
     compile: float
     score: float
     busy: float
+    decode: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,14 @@ class Wire(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """A text that the model wrote: tokens of its prompt and its own."""
+
+    prompt_tokens: int
+    generated_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """A request that came to its end in the service, well or not.
 
@@ -101,9 +112,10 @@ class Ended:
         created: unix seconds of the arrival.
         route: as in `Wire.route`.
         caller: whose it was.
-        scored: the answered request; None when it failed.
+        scored: the answered request; None when it failed, or asked for a text.
         error: what it failed with; None when it was answered, or when the client left.
-        asked: the request, as soon as it was read; None when it never was.
+        asked: the request, as soon as it was read; None when it never was, or asked for a text.
+        written: the text that was asked for, when it came to its end.
     """
 
     request_id: str
@@ -113,6 +125,7 @@ class Ended:
     scored: Scored | None
     error: SpinfError | None
     asked: Asked | None
+    written: Written | None = None
 
 
 class Observer(Protocol):

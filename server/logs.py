@@ -88,6 +88,11 @@ def _facts(handled: Handled) -> dict[str, Any]:
 
 
 def _cost(ended: Ended | None) -> dict[str, Any]:
+    if ended is not None and ended.written is not None:
+        return {
+            "prompt_tokens": ended.written.prompt_tokens,
+            "generated_tokens": ended.written.generated_tokens,
+        }
     if ended is None or ended.scored is None:
         return {}
     usage, timing = ended.scored.usage, ended.scored.timing

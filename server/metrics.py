@@ -70,7 +70,8 @@ class Metrics:
         self._tokens = self._counter(
             "tokens",
             "Tokens of contents, questions and floors as asked; read: those of their trees and "
-            "floors with what they share counted once; cached: those of read found on the device",
+            "floors with what they share counted once, and what slots count as; cached: those of "
+            "read found on the device; prompt: of completions and chats; generated: written",
             "kind",
         )
         self._packs = self._counter("pack_inputs", "Contents by pack", "pack", "version")
@@ -122,6 +123,12 @@ class Metrics:
 
     def ended(self, request: Ended) -> None:
         """Counts what the service did; also for requests that are rows of a file."""
+        if request.written is not None:
+            written = request.written
+            self._tokens.labels("prompt").inc(written.prompt_tokens)
+            self._tokens.labels("generated").inc(written.generated_tokens)
+            both = written.prompt_tokens + written.generated_tokens
+            self._key_tokens.labels(request.caller.name).inc(both)
         if request.scored is None:
             return
         scored = request.scored
@@ -162,6 +169,7 @@ def _tokens_of(scored: Scored) -> Iterable[tuple[str, int]]:
         ("floor", usage.floor_tokens),
         ("cached", usage.cached_tokens),
         ("read", usage.processed_tokens),
+        ("generated", usage.slots.generated_tokens),
     )
 
 

@@ -21,6 +21,7 @@ from spinf_serve.server.calls import compile_call, located, usage_of, warnings_o
 from spinf_serve.server.chunks import chunked
 from spinf_serve.server.config import ServerConfig
 from spinf_serve.server.exchange import Asked, Ended, Observer, Scored, Timing, Wire, tell
+from spinf_serve.server.features import Switches
 from spinf_serve.server.served_packs import ServedPacks
 from spinf_serve.server.waiting import while_wanted
 from spinf_serve.server.wire.json_text import Document, decode
@@ -46,6 +47,7 @@ class Arrival:
         gone: returns when the client has closed the connection.
         priority: how soon the answer is wanted.
         deadline: when nobody wants it any more, in seconds of `time.monotonic`.
+        document: what the body says, where somebody has looked.
     """
 
     request_id: str
@@ -54,6 +56,7 @@ class Arrival:
     gone: Callable[[], Awaitable[None]]
     priority: Priority = Priority.INTERACTIVE
     deadline: float = math.inf
+    document: Document | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,7 @@ class Service:
 
     Attributes:
         config: the server's settings.
+        switches: what of them may be asked.
         worker: the engine's owner.
         packs: the packs.
         admission: the slots, and what holds them.
@@ -96,6 +100,7 @@ class Service:
         observers: Sequence[Observer] = (),
     ) -> None:
         self.config = config
+        self.switches = Switches(config.extraction, config.generation)
         self.worker = worker
         self.packs = packs
         bounds = Bounds(config.queue, config.queue_bytes, config.queue_tokens)
@@ -137,15 +142,10 @@ class Service:
             tell(self.observers, ended)
 
     async def _answer(self, arrival: Arrival, wire: Wire, progress: _Progress) -> bytes:
-        if self.draining:
-            raise Busy(
-                "model_unavailable",
-                "the server is draining and takes no new requests: ask another one, or ask again "
-                f"in {DRAINING_RETRY_SECONDS} seconds",
-                DRAINING_RETRY_SECONDS,
-            )
-        is_small = len(arrival.body) <= _SMALL_BODY_BYTES
-        document = decode(arrival.body) if is_small else None
+        self.check_draining()
+        document = arrival.document
+        if document is None and len(arrival.body) <= _SMALL_BODY_BYTES:
+            document = decode(arrival.body)
         engine = self.worker.engine
         with self.admission.slot(arrival.priority, len(arrival.body)) as slot:
             work = self._scored(arrival, document, wire, progress, engine, slot)
@@ -167,16 +167,36 @@ class Service:
             partial(_prepare, document, engine, arrival.caller, wire, self.packs)
         )
         progress.asked = prepared.asked
-        slot.weigh(sum(job.counts.packed_tokens for job in prepared.jobs))
+        call = prepared.asked.call
+        slot.weigh(
+            sum(job.counts.packed_tokens for job in prepared.jobs)
+            + sum(entry.slot_tokens for entry in call.inputs)
+        )
         turn = Turn(arrival.caller.party, arrival.priority)
         outcome = await self._outcome(prepared.jobs, turn)
         if isinstance(outcome, Failed):
-            raise located(outcome.error, prepared.asked.call.inputs[outcome.index])
+            raise located(outcome.error, call.inputs[outcome.index])
         scored, body = await self.on_host(
             lambda: _written(prepared, outcome, engine, arrival, wire, progress)
         )
         progress.scored = scored
         return body
+
+    def check_draining(self) -> None:
+        """Raises `Busy` (`model_unavailable`) while new requests are turned away."""
+        if self.draining:
+            raise Busy(
+                "model_unavailable",
+                "the server is draining and takes no new requests: ask another one, or ask again "
+                f"in {DRAINING_RETRY_SECONDS} seconds",
+                DRAINING_RETRY_SECONDS,
+            )
+
+    async def decoded(self, body: bytes) -> Document:
+        """What a body says; a large one is decoded beside the event loop. Raises `Refused`."""
+        if len(body) <= _SMALL_BODY_BYTES:
+            return decode(body)
+        return await self.on_host(lambda: decode(body))
 
     async def on_host(self, work: Callable[[], T]) -> T:
         """Runs work that takes the interpreter for a while on a thread beside the event loop."""
@@ -229,7 +249,7 @@ def _written(
     scored = Scored(
         asked=asked,
         results=results,
-        usage=usage_of(asked.call, [result.counts for result in results]),
+        usage=usage_of(asked.call, results),
         warnings=(*asked.warnings, *warnings_of(asked.call, results)),
         request_id=arrival.request_id,
         created=progress.created,
@@ -239,6 +259,7 @@ def _written(
             compile=1e3 * prepared.seconds,
             score=1e3 * answered.score_seconds,
             busy=1e3 * answered.busy_seconds,
+            decode=None if answered.decode_seconds is None else 1e3 * answered.decode_seconds,
         ),
         extras=arrival.caller.sees_counters,
     )

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from spinf_serve.packs.errors import SpinfError
@@ -16,7 +16,7 @@ class Gone(Exception):
 
 
 async def while_wanted(
-    work: Coroutine[Any, Any, T], gone: Callable[[], Awaitable[None]], deadline: float
+    work: Awaitable[T], gone: Callable[[], Awaitable[None]], deadline: float
 ) -> T:
     """The outcome of work, which is cancelled as soon as nobody wants it.
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
 
-from spinf_serve.engine.api import Engine, Job, Turn
+from spinf_serve.engine.api import Engine, Finished, Job, Turn
 from spinf_serve.engine.work import Result
 from spinf_serve.packs.errors import Busy, Fault, SpinfError, Unusable
 from spinf_serve.server.pace import Pace
@@ -32,15 +32,17 @@ class Answered:
 
     Attributes:
         queue_seconds: from the asking until the engine had the works.
-        score_seconds: from then until the last result.
-        busy_seconds: of those, how long the engine was at work or waited for a pass, this ticket's
-            or another's.
+        score_seconds: from then until the last result, or until all but slots was read.
+        busy_seconds: from taking the works up to the last result, how long the engine was at work or
+            waited for a pass, this ticket's or another's.
+        decode_seconds: from the end of `score_seconds` until the last result; None without slots.
     """
 
     results: tuple[Result, ...]
     queue_seconds: float
     score_seconds: float
     busy_seconds: float
+    decode_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Ticket:
         jobs: the compiled works.
         done: called once with the outcome, on the worker's thread; never after a cancel.
         turn: when it is their turn.
+        has_slots: whether answers are found or written for it, besides what is read.
+        read_at: when all else was read, once it was.
     """
 
     jobs: tuple[Job, ...]
@@ -70,6 +74,8 @@ class Ticket:
     asked_at: float
     begun_at: float = 0.0
     busy_before: float = 0.0
+    read_at: float | None = None
+    has_slots: bool = False
     results: dict[Job, Result] = field(default_factory=dict)
 
 
@@ -94,6 +100,7 @@ class Worker:
         self._loaded = loaded
         self._engine: Engine | None = None
         self._owners: dict[Job, Ticket] = {}
+        self._unread: dict[Ticket, None] = {}
         self._inbox: SimpleQueue[Callable[[Engine], None]] = SimpleQueue()
         self._busy_seconds = 0.0
         self._step_began: float | None = None
@@ -200,6 +207,9 @@ class Worker:
 
     def _begin(self, ticket: Ticket, engine: Engine) -> None:
         ticket.begun_at = time.perf_counter()
+        ticket.has_slots = any(job.work.slots for job in ticket.jobs)
+        if ticket.has_slots:
+            self._unread[ticket] = None
         ticket.busy_before = self._busy_seconds
         for index, job in enumerate(ticket.jobs):
             self._owners[job] = ticket
@@ -211,6 +221,7 @@ class Worker:
                 return
 
     def _drop(self, ticket: Ticket, engine: Engine) -> None:
+        self._unread.pop(ticket, None)
         for job in ticket.jobs:
             if self._owners.pop(job, None) is not None:
                 engine.cancel(job)
@@ -234,6 +245,7 @@ class Worker:
         seconds = time.perf_counter() - start
         self._busy_seconds += seconds
         self.pace.add(engine.stats.rows - rows, seconds)
+        self._note_read(finished)
         for job, outcome in finished:
             owner = self._owners.get(job)
             if owner is None:
@@ -246,12 +258,25 @@ class Worker:
             if len(owner.results) == len(owner.jobs):
                 owner.done(self._answered(owner))
 
+    def _note_read(self, finished: list[Finished]) -> None:
+        """Remembers when all that tickets with slots ask was read, but for the slots."""
+        ended = {job for job, _ in finished} if self._unread else set()
+        for ticket in list(self._unread):
+            if all(
+                job in ticket.results or job in ended or job.tree.finished for job in ticket.jobs
+            ):
+                ticket.read_at = time.perf_counter()
+                del self._unread[ticket]
+
     def _answered(self, ticket: Ticket) -> Answered:
+        now = time.perf_counter()
+        read_at = now if ticket.read_at is None else ticket.read_at
         return Answered(
             results=tuple(ticket.results[job] for job in ticket.jobs),
             queue_seconds=ticket.begun_at - ticket.asked_at,
-            score_seconds=time.perf_counter() - ticket.begun_at,
+            score_seconds=read_at - ticket.begun_at,
             busy_seconds=self._busy_seconds - ticket.busy_before,
+            decode_seconds=now - read_at if ticket.has_slots else None,
         )
 
     def _fail(self, engine: Engine, ticket: Ticket, index: int, error: SpinfError) -> None:

@@ -58,7 +58,8 @@ def asker(config: ServerConfig, server: str | None) -> Iterator[Ask]:
     def ask(body: bytes) -> tuple[int, Any]:
         arrival = Arrival(new_request_id(), caller, body, gone=stays)
         try:
-            return 200, json.loads(asyncio.run(service.answer(arrival, ScoreWire())))
+            wire = ScoreWire(switches=service.switches)
+            return 200, json.loads(asyncio.run(service.answer(arrival, wire)))
         except SpinfError as refusal:
             return refusal.status, envelope(refusal, arrival.request_id, caller)
 

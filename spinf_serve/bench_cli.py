@@ -12,6 +12,7 @@ from spinf_serve.packs.errors import Unusable
 from spinf_serve.server.config import ServerConfig
 
 _CLIENTS, _SECONDS = 32, 20.0
+_QUESTIONS, _QUESTION_TOKENS = 56, 14.5
 _HOUR = 3600.0
 _LONGEST = 1_000_000.0
 _OF_HTTP = "--clients and --seconds are of the job http: name it with --jobs, or leave them out"
@@ -76,7 +77,9 @@ def bench(
         ),
     ] = None,
     contents: Annotated[int, typer.Option(min=1, metavar="NUMBER", help="number of contents")] = 24,
-    questions: Annotated[int, typer.Option(min=1, metavar="NUMBER", help="questions on each")] = 56,
+    questions: Annotated[
+        int, typer.Option(min=1, metavar="NUMBER", help="questions on each")
+    ] = _QUESTIONS,
     content_tokens: Annotated[
         float,
         typer.Option(min=1, max=_LONGEST, metavar="NUMBER", help="mean length of a content"),
@@ -84,7 +87,7 @@ def bench(
     question_tokens: Annotated[
         float,
         typer.Option(min=4, max=_LONGEST, metavar="NUMBER", help="mean length of a question"),
-    ] = 14.5,
+    ] = _QUESTION_TOKENS,
     repeats: Annotated[
         int, typer.Option(min=1, metavar="NUMBER", help="how often all is done")
     ] = 3,
@@ -104,6 +107,12 @@ def bench(
         Literal["transformers"] | None,
         typer.Option(metavar="transformers", help="also ask two of the contents of transformers"),
     ] = None,
+    extraction: Annotated[
+        bool,
+        typer.Option(
+            "--extraction", help="measure instead what slots cost, in tokens scored meanwhile"
+        ),
+    ] = False,
     commit: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="commit to note where there is no repository to ask"),
@@ -115,6 +124,25 @@ def bench(
     """Measure questions a second, and where the time goes, on made-up contents and questions."""
     require(ENGINE_PACKAGES)
     refuse_unmeant(config, synthetic, scheme, tokenizer)
+    if extraction:
+        from spinf_serve.engine.bench.extraction import Slots, run_extraction
+
+        if not (jobs is synthetic is against is commit is None) or profile:
+            raise Unusable(
+                "--extraction is a job of its own: it goes with none of --jobs, --synthetic, "
+                "--against, --profile and --commit"
+            )
+        if (questions, question_tokens) != (_QUESTIONS, _QUESTION_TOKENS):
+            raise Unusable(
+                "--extraction has questions of its own: leave out --questions and --question-tokens"
+            )
+        if (clients, seconds) != (_CLIENTS, _SECONDS):
+            raise Unusable(_OF_HTTP)
+        if out is not None:
+            check_output("--out", out, {})
+        slots = Slots(contents, content_tokens, repeats=repeats)
+        run_extraction(config.engine, slots=slots, out=out)
+        return
     if jobs is None and synthetic is None:
         from spinf_serve.engine.bench.bench import Shape, run
 

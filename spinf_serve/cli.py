@@ -117,7 +117,17 @@ def serve(config: ServerConfig) -> None:
 
 @app.command()
 @takes_settings(
-    "engine", "limits", also=("token", "packs", "official_packs", "packs_refresh", "packs_cache")
+    "engine",
+    "limits",
+    also=(
+        "token",
+        "extraction",
+        "generation",
+        "packs",
+        "official_packs",
+        "packs_refresh",
+        "packs_cache",
+    ),
 )
 def score(
     request: Annotated[

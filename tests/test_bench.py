@@ -100,6 +100,8 @@ def test_jobs_are_named_one_by_one():
         (["--jobs", "all"], "--jobs all is no known job"),
         (["--synthetic", "gemma-4-tiny", "--against", "transformers"], "--against goes with"),
         (["--profile"], "--profile is of jobs"),
+        (["--extraction", "--jobs", "main"], "--extraction is a job of its own"),
+        (["--extraction", "--questions", "7"], "--extraction has questions of its own"),
         (["--jobs", ""], "--jobs  is no known job"),
         (["--commit", "abc"], "--commit is noted beside jobs"),
         (["--clients", "2"], "--clients and --seconds are of the job http"),

@@ -23,6 +23,7 @@ from spinf_serve.progress import progress
 from spinf_serve.server.config import SETTINGS
 from spinf_serve.server.setting_forms import Switch
 from tests.support.processes import line_with, start_process
+from tests.support.stub_engine import StubEngine
 
 
 @pytest.fixture
@@ -189,6 +190,23 @@ def test_score_reads_the_json_before_the_model(run, monkeypatch):
     code, out, err = run("score", "-", stdin=b'{"messages": [}')
     assert (code, out) == (1, "")
     assert json.loads(err)["error"]["code"] == "invalid_json"
+
+
+SLOT = b"""{"messages": [{"role": "user", "content": "It came 3 days late."}],
+ "scoring": {"queries": [{"id": "days", "template": "\\nDays late:{n}"}]}}"""
+
+
+def test_score_fills_slots_unless_they_are_switched_off(run, monkeypatch):
+    from spinf_serve.engine import api
+
+    monkeypatch.setattr(api, "open_engine", lambda *_: StubEngine().as_engine())
+    code, out, _ = run("score", "-", "--no-official-packs", stdin=SLOT)
+    assert code == 0
+    [slot] = json.loads(out)["results"][0]["queries"]
+    assert slot["combinations"][0]["answers"][0]["value"] == 3.0
+    code, _, err = run("score", "-", "--no-official-packs", "--no-extraction", stdin=SLOT)
+    assert code == 1
+    assert json.loads(err)["error"]["code"] == "extraction_disabled"
 
 
 def test_a_busy_port_is_one_line(run, remote):

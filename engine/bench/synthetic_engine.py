@@ -220,7 +220,7 @@ def _served(name: str) -> ServedModel:
         aliases=(),
         base_model=f"synthetic/{name}",
         family="gemma4",
-        capabilities=("score",),
+        capabilities=("score", "extract", "generate"),
         media=(),
         stand_in=True,
         note="the weights are made up, so are the answers",

@@ -6,30 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from spinf_serve.engine.extraction.answers import Finish, GeneratedAnswer, SlotAnswers
-from spinf_serve.engine.extraction.steps import Ask, Seen
+from spinf_serve.engine.extraction.steps import Ask, FloatArray, Seen
 from spinf_serve.engine.extraction.vocabulary import Ends, Vocabulary
+from spinf_serve.packs.question import Sampling
 
 _SPARE = 26
 """Further tokens that are read where the most probable ones may be ends."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How tokens are chosen.
-
-    Attributes:
-        temperature: 0 takes the most probable token; else probabilities are raised to its inverse.
-        top_k: tokens that are considered, the end besides.
-        top_p: of those the most probable ones that have at least this share of their probability.
-        seed: with the number of the sequence it fixes every draw.
-        n: sequences.
-    """
-
-    temperature: float = 0.0
-    top_k: int = 1
-    top_p: float = 1.0
-    seed: int = 0
-    n: int = 1
 
 
 @dataclass(slots=True, eq=False)
@@ -40,6 +22,26 @@ class _Sequence:
     tokens: tuple[int, ...] = ()
     spelled: bytes = b""
     finish: Finish | None = None
+
+
+def stream_of(sampling: Sampling, number: int) -> np.random.Generator:
+    """Where a sequence has its draws from: its seed and its number alone."""
+    return np.random.Generator(np.random.Philox(key=(sampling.seed, number)))
+
+
+def drawn(logprobs: FloatArray, sampling: Sampling, draws: np.random.Generator) -> int:
+    """Which of some events happens; a temperature above 0.
+
+    Args:
+        logprobs: theirs by falling probability, not normed.
+    """
+    logs = logprobs / sampling.temperature
+    weights = np.exp(logs - logs[0])
+    shares = np.cumsum(weights) / weights.sum()
+    kept = int(np.searchsorted(shares, sampling.top_p, side="left")) + 1
+    # One number a token, whatever is kept, so that a draw depends on its place alone.
+    at = draws.random() * shares[min(kept, len(shares)) - 1]
+    return min(int(np.searchsorted(shares, at, side="right")), len(logprobs) - 1)
 
 
 @dataclass(slots=True, eq=False)
@@ -67,8 +69,7 @@ class Generation:
     def __post_init__(self) -> None:
         self._ends = self.vocabulary.ends(self.stop)
         self._sequences = [
-            _Sequence(np.random.Generator(np.random.Philox(key=(self.sampling.seed, number))))
-            for number in range(self.sampling.n)
+            _Sequence(stream_of(self.sampling, number)) for number in range(self.sampling.n)
         ]
 
     def asks(self) -> list[Ask]:
@@ -118,14 +119,8 @@ class Generation:
         events.sort(key=lambda event: -event[1])
         if self.sampling.temperature == 0:
             return events[0][0]
-        logs = np.array([logprob for _, logprob in events]) / self.sampling.temperature
-        weights = np.exp(logs - logs[0])
-        shares = np.cumsum(weights) / weights.sum()
-        kept = int(np.searchsorted(shares, self.sampling.top_p, side="left")) + 1
-        # One number a token, whatever is kept, so that a draw depends on its place alone.
-        drawn = one.draws.random() * shares[min(kept, len(shares)) - 1]
-        place = int(np.searchsorted(shares, drawn, side="right"))
-        return events[min(place, len(events) - 1)][0]
+        place = drawn(np.array([logprob for _, logprob in events]), self.sampling, one.draws)
+        return events[place][0]
 
     def answers(self) -> SlotAnswers:
         """The texts, sequence by sequence."""

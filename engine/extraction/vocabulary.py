@@ -2,14 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from types import MappingProxyType
 from typing import Final, Protocol
 
 import numpy as np
 
-from spinf_serve.engine.extraction.numbers.grammar import AUTOMATA
+from spinf_serve.engine.extraction.numbers.grammar import AUTOMATA, GRAMMARS
 from spinf_serve.engine.extraction.numbers.grammar import Kind as NumberKind
-from spinf_serve.engine.extraction.numbers.pieces import State
+from spinf_serve.engine.extraction.numbers.pieces import Alt, Chars, Piece, Seq, State
 from spinf_serve.engine.extraction.steps import IntArray
 
 _CLOSING: Final[Mapping[str, str]] = MappingProxyType({'"': '"”', "'": "'’"})
@@ -76,13 +77,18 @@ class _Branch:
 
 
 class Vocabulary:
-    """What slots need to know of a model's tokens. Sets are made once, when they are asked for."""
+    """What slots need to know of a model's tokens. Sets are made once, when they are asked for.
+
+    Attributes:
+        pieces: bytes of each token.
+        silent: tokens that stand for no text.
+    """
 
     def __init__(self, tokenizer: Pieces) -> None:
         self.pieces: list[bytes] = [
             tokenizer.token_bytes(token) for token in range(tokenizer.vocab_size)
         ]
-        self._silent = frozenset(
+        self.silent = frozenset(
             token for token, piece in enumerate(self.pieces) if not piece
         ) | frozenset(token for token in tokenizer.control_ids if token < tokenizer.vocab_size)
         self._ends: dict[str, Ends] = {}
@@ -97,7 +103,7 @@ class Vocabulary:
             ids = [
                 token
                 for token, piece in enumerate(self.pieces)
-                if token in self._silent or piece.startswith(marks)
+                if token in self.silent or piece.startswith(marks)
             ]
             self._ends[stop] = Ends(marks, np.array(ids, np.int32), frozenset(ids))
         return self._ends[stop]
@@ -124,10 +130,14 @@ class Vocabulary:
     def _root(self, kind: NumberKind) -> _Branch:
         """The tree of all tokens that may be part of a number."""
         if kind not in self._roots:
-            root = self._roots[kind] = _Branch()
+            root = _Branch()
+            known = "".join(sorted(_chars_of(GRAMMARS[kind]))).encode()
             for token, piece in enumerate(self.pieces):
-                if token not in self._silent and len(piece) <= _LONGEST:
-                    _put(root, piece, token)
+                # Most tokens hold a byte that no number has.
+                if piece.translate(None, known) or token in self.silent or len(piece) > _LONGEST:
+                    continue
+                _put(root, piece, token)
+            self._roots[kind] = root
         return self._roots[kind]
 
 
@@ -142,14 +152,28 @@ def _put(root: _Branch, piece: Iterable[int], token: int) -> None:
     branch.ids.append(token)
 
 
+@cache
+def _chars_of(piece: Piece) -> frozenset[str]:
+    """Every character that a piece can have."""
+    if isinstance(piece, Chars):
+        return piece.chars
+    parts = piece.pieces if isinstance(piece, Seq | Alt) else (piece.piece,)
+    return frozenset().union(*map(_chars_of, parts))
+
+
+@cache
+def _wide_chars(state: State) -> tuple[tuple[bytes, str], ...]:
+    """Bytes of the characters beyond ASCII that may follow; states are few and never go."""
+    return tuple((char.encode(), char) for char in state.next_chars if not char.isascii())
+
+
 def _after(at: NumberState, byte: int) -> NumberState | None:
     """How far a number has come with one more byte; None when none goes on like that."""
     pending = at.pending + bytes((byte,))
     if not at.pending and byte < 0x80:
         state = at.state.after(chr(byte))
         return None if state is None else NumberState(state)
-    for char in at.state.next_chars:
-        encoded = char.encode()
+    for encoded, char in _wide_chars(at.state):
         if encoded == pending:
             state = at.state.after(char)
             return None if state is None else NumberState(state)

@@ -18,7 +18,8 @@ from spinf_serve.engine.kernels.ops import (
     Rows,
     WeightScheme,
 )
-from spinf_serve.engine.kernels.option_read.cpu import read_options
+from spinf_serve.engine.kernels.option_read.cpu import read_options, read_with_top
+from spinf_serve.engine.kernels.tree_attention.branches import Branches
 from spinf_serve.engine.kernels.tree_attention.cpu import attention
 from spinf_serve.engine.kernels.tree_attention.layout import (
     CpuLayout,
@@ -44,6 +45,7 @@ class CpuOps:
         self.dtype = dtype
         self.device = torch.device("cpu")
         self._kept: dict[int, Kept] = {}
+        self._branches = Branches(dtype, self.device)
         self._limit_bytes = 0
         self._cached_layers: tuple[LayerShape, ...] = ()
         self._cached_bytes: dict[int, int] = {}
@@ -58,7 +60,8 @@ class CpuOps:
                 kept[number] = self._kept[part.key]
             elif part.trunk_rows < part.trunk_len:
                 raise AssertionError(f"trunk rows of tree {part.key} were not kept")
-        return lay_out(plan, kept)
+        self._branches.make_room(int(plan.save_places.max(initial=-1)) + 1, layers)
+        return lay_out(plan, kept, self._branches)
 
     def _room(self, tokens: int, layers: Sequence[LayerShape]) -> Kept:
         shapes = _room_shapes(tokens, layers)
@@ -175,6 +178,25 @@ class CpuOps:
     ) -> torch.Tensor:
         """Log-probabilities of the wanted columns."""
         return read_options(hidden, head, column_start, columns, soft_cap)
+
+    def read_with_top(
+        self,
+        layout: Layout,
+        hidden: torch.Tensor,
+        head: torch.Tensor,
+        *,
+        soft_cap: float | None,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Log-probabilities of the wanted columns, and of the most probable tokens."""
+        return read_with_top(
+            hidden,
+            head,
+            layout.column_start,
+            layout.columns,
+            soft_cap,
+            layout.top_reads,
+            layout.top,
+        )
 
     def rms_norm(
         self, x: torch.Tensor, weight: torch.Tensor | None, eps: float, *, cast_first: bool

@@ -24,6 +24,8 @@ from spinf_serve.engine.kernels.ops import (
     WeightScheme,
 )
 from spinf_serve.engine.kernels.option_read.kernel import read_options
+from spinf_serve.engine.kernels.option_read.top import read_top
+from spinf_serve.engine.kernels.tree_attention.branches import Branches
 from spinf_serve.engine.kernels.tree_attention.device_layout import DeviceLayout, Kind, lay_out
 from spinf_serve.engine.kernels.tree_attention.kernel import attention
 from spinf_serve.engine.kernels.tree_attention.pool import Pool
@@ -40,6 +42,7 @@ class GpuLayout:
     """A pass on the device; implements `Layout`.
 
     Attributes:
+        save_places: [S] int64, where branch rows are saved.
         inner: tiles of the attention kernel by kind of layers.
     """
 
@@ -49,6 +52,9 @@ class GpuLayout:
     column_start: torch.Tensor
     columns: torch.Tensor
     longest: int
+    top_reads: torch.Tensor
+    top: int
+    save_places: torch.Tensor
     inner: DeviceLayout[torch.Tensor]
 
 
@@ -71,11 +77,13 @@ class GpuOps:
         self._kinds: list[Kind] = []
         self._kind_of: list[int] = []
         self._pools: list[Pool] = []
+        self._branches = Branches(dtype, device)
 
     def layout(self, plan: Pass, layers: Sequence[LayerShape]) -> Layout:
         """Tiles of one pass, on the device by one copy."""
         inner = upload(self.arranged(plan, layers), self.device)
-        return self.placed(inner, int(plan.positions.max(initial=-1)) + 1)
+        self._branches.make_room(int(plan.save_places.max(initial=-1)) + 1, layers)
+        return self.placed(inner, int(plan.positions.max(initial=-1)) + 1, plan.top)
 
     def arranged(self, plan: Pass, layers: Sequence[LayerShape]) -> DeviceLayout[IntArray]:
         """Tiles of one pass, on the host, and rooms for what later passes need of it."""
@@ -85,7 +93,7 @@ class GpuOps:
         return lay_out(plan, self._kinds, [pool.taken for pool in self._pools])
 
     @staticmethod
-    def placed(inner: DeviceLayout[torch.Tensor], longest: int) -> GpuLayout:
+    def placed(inner: DeviceLayout[torch.Tensor], longest: int, top: int = 0) -> GpuLayout:
         """The layout of a pass whose arrays are on the device; positions are below `longest`."""
         return GpuLayout(
             tokens=inner.tokens,
@@ -94,6 +102,9 @@ class GpuOps:
             column_start=inner.column_start.long(),
             columns=inner.columns.long(),
             longest=longest,
+            top_reads=inner.top_reads,
+            top=top,
+            save_places=inner.save_places.long(),
             inner=inner,
         )
 
@@ -256,8 +267,14 @@ class GpuOps:
         own, kind = cast(GpuLayout, layout), self._kind_of[layer]
         if self._shapes[layer].window != window:
             raise AssertionError(f"layer {layer} was laid out with another window than {window}")
+        inner = own.inner
+        if len(inner.save_rows):
+            self._branches.save(layer, k, v, inner.save_rows, own.save_places)
+        if len(inner.ghosts):
+            k = torch.cat((k, self._branches.keys(layer, inner.ghosts)))
+            v = torch.cat((v, self._branches.values(layer, inner.ghosts)))
         out = attention(
-            own.inner,
+            inner,
             kind,
             q,
             k,
@@ -280,6 +297,21 @@ class GpuOps:
     ) -> torch.Tensor:
         """Log-probabilities of the wanted columns; no logits of a whole row leave the kernel."""
         return read_options(hidden, head, column_start, columns, soft_cap=soft_cap)
+
+    def read_with_top(
+        self,
+        layout: Layout,
+        hidden: torch.Tensor,
+        head: torch.Tensor,
+        *,
+        soft_cap: float | None,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Log-probabilities of the wanted columns, and of the most probable tokens."""
+        logprobs = self.read_options(
+            hidden, head, layout.column_start, layout.columns, soft_cap=soft_cap
+        )
+        rows = hidden.index_select(0, layout.top_reads)
+        return logprobs, *read_top(rows, head, layout.top, soft_cap=soft_cap)
 
     def _rounded(self, x: torch.Tensor, into: Linear) -> Rows:
         """Rows rounded by scales of their own, where the next layer wants that."""

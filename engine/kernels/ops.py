@@ -135,6 +135,8 @@ class Layout(Protocol):
         read_rows: [R], rows whose next-token distribution is wanted.
         column_start, columns: [R + 1] and [columns] int64, as in `Pass`.
         longest: every position is below this.
+        top_reads: [T] reads that want the most probable tokens.
+        top: how many.
     """
 
     tokens: torch.Tensor
@@ -143,6 +145,8 @@ class Layout(Protocol):
     column_start: torch.Tensor
     columns: torch.Tensor
     longest: int
+    top_reads: torch.Tensor
+    top: int
 
 
 class Ops(Protocol):
@@ -277,5 +281,22 @@ class Ops(Protocol):
 
         Natural log over the whole vocabulary, after `soft_cap * tanh(logit / soft_cap)` when a cap
         is given. A row with a NaN gives NaN for all of its columns.
+        """
+        ...
+
+    def read_with_top(
+        self,
+        layout: Layout,
+        hidden: torch.Tensor,
+        head: torch.Tensor,
+        *,
+        soft_cap: float | None,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """`read_options` of a layout, and of its T top reads the most probable tokens.
+
+        Returns:
+            Log-probabilities [columns] float32; [T, top] ids of tokens by falling log-probability,
+            equal ones by rising id; and theirs, the same bits that they have as columns. `top` is
+            cut to V.
         """
         ...

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from spinf_serve.engine.loading.bpe_tokenizer import BpeTokenizer
+from spinf_serve.engine.loading.chat_form import chat_form_from_folder, chat_form_from_gguf
 from spinf_serve.engine.loading.checkpoint import FileCheckpoint
 from spinf_serve.engine.loading.config_json import CONFIG, spec_from_config
 from spinf_serve.engine.loading.digest import file_digest, folder_digest
@@ -98,8 +99,9 @@ def _of_gguf(located: Located) -> OpenedModel:
     _check_vocabulary(path, tokenizer, spec)
     expected = None if located.manifest is None else located.manifest.source.sha256
     base = file.values.get("general.name", located.name)
+    served = _served(located, spec, path, str(base))
     return OpenedModel(
-        served=_served(located, spec, path, str(base)),
+        served=replace(served, chat=chat_form_from_gguf(file, tokenizer.controls)),
         spec=_within(spec, located),
         checkpoint=checkpoint_from_gguf(file),
         tokenizer=tokenizer,
@@ -119,8 +121,9 @@ def _of_folder(located: Located, say: Callable[[str], None] | None) -> OpenedMod
     _check_vocabulary(folder, tokenizer, spec)
     beside = (config, folder / TOKENIZER, folder / TOKENIZER_CONFIG)
     files = [*weight_files(folder), *(path for path in beside if path.is_file())]
+    served = _served(located, spec, config, located.name)
     return OpenedModel(
-        served=_served(located, spec, config, located.name),
+        served=replace(served, chat=chat_form_from_folder(folder, tokenizer.controls)),
         spec=_within(spec, located),
         checkpoint=checkpoint_from_folder(folder, tied=spec.tied, say=say)
         if stored_as is None
@@ -198,7 +201,7 @@ def _served(located: Located, spec: ModelSpec, dated: Path, base: str) -> Served
         borrowed=CLIENT_ALIASES,
         base_model=base,
         family=spec.family,
-        capabilities=("score",),
+        capabilities=("score", "extract", "generate"),
         media=(),
         stand_in=False,
         note="",

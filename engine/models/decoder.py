@@ -159,6 +159,13 @@ class Decoder:
         cap = self.spec.logit_soft_cap
         return self.ops.read_options(hidden, self._head, column_start, columns, soft_cap=cap)
 
+    def read_with_top(
+        self, layout: Layout, hidden: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """What `read` gives for a layout, and the most probable tokens of its top reads."""
+        cap = self.spec.logit_soft_cap
+        return self.ops.read_with_top(layout, hidden, self._head, soft_cap=cap)
+
 
 def embedding_scale(hidden: int, dtype: torch.dtype) -> float:
     """Factor of scaled embeddings: sqrt(hidden), rounded to the table's dtype."""

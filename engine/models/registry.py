@@ -49,6 +49,14 @@ class Model(Protocol):
         """
         ...
 
+    def read_with_top(
+        self, layout: Layout, hidden: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """What `read` gives for a layout; then ids and log-probabilities [T, top] of the most
+        probable tokens of its top reads, see `Ops.read_with_top`.
+        """
+        ...
+
 
 def build(spec: ModelSpec, checkpoint: Checkpoint, ops: Ops) -> Model:
     """Loads a model's weights.

@@ -1,8 +1,25 @@
 """How a served model presents itself: names, kinds of input, and whether it is a stand-in."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spinf_serve.engine.work import Frame, PromptStyle
+
+
+@dataclass(frozen=True, slots=True)
+class ChatForm:
+    """How the turns of a chat are written for a model, as its files say.
+
+    Attributes:
+        template: in Jinja; it makes a text of messages.
+        controls: text -> id of the control tokens that the template may write.
+        bos, eos: texts of the tokens that the template knows by these names; empty for none.
+    """
+
+    template: str
+    controls: Mapping[str, int]
+    bos: str = ""
+    eos: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +43,7 @@ class ServedModel:
             floor, lint finds fault with a question on this model; None takes its general limits.
         prompt_style: how closed questions are worded; a template of the caller's is put as it is.
         frame: the chat around those of the style `chat`; None with `cloze`.
+        chat: how turns of a chat are written for it; None where its files do not say.
     """
 
     id: str
@@ -45,6 +63,7 @@ class ServedModel:
     borrowed: tuple[str, ...] = ()
     prompt_style: PromptStyle = "cloze"
     frame: Frame | None = None
+    chat: ChatForm | None = None
 
     @property
     def own_names(self) -> tuple[str, ...]:

@@ -1,10 +1,14 @@
 """A work on its way through the engine: compiled on any thread, answered on the engine's own."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, islice
 
 import numpy as np
 
+from spinf_serve.engine.extraction.answers import SlotAnswers
+from spinf_serve.engine.extraction.kinds import begun
+from spinf_serve.engine.extraction.steps import Slot
 from spinf_serve.engine.scoring.compile import Forest, build_forest
 from spinf_serve.engine.scoring.question_set import Compiler, PromptKey, QuestionSet
 from spinf_serve.engine.scoring.read import read_scores
@@ -47,6 +51,7 @@ class Job:
         counts: what it costs.
         join_merged: whether content and questions were tokenised jointly.
         waits_for: floor reads that must finish before it can be answered.
+        slots: what is to be filled in, for each opening of the forest; used up by one run.
     """
 
     work: Work
@@ -56,6 +61,7 @@ class Job:
     counts: Counts
     join_merged: bool
     waits_for: list[FloorRead] = field(default_factory=list)
+    slots: tuple[Slot, ...] = ()
 
 
 def compile_job(
@@ -67,11 +73,11 @@ def compile_job(
         context_tokens: the most tokens that bos, content, prompt and option may have together.
 
     Raises:
-        Refused: with a param relative to the work: `content` or below `questions`.
+        Refused: with a param relative to the work: `content`, or below `questions` or `slots`.
     """
-    if not work.questions:
+    if not (work.questions or work.slots):
         raise Refused("empty_queries", "a content without questions; give at least one", None)
-    questions = compiler.question_set(work.questions, work.frame)
+    questions = compiler.question_set(work.questions, work.frame, work.slots)
     content = _cut_within(tokenizer, work.content, limits)
     before = questions.lead
     if not before:
@@ -84,8 +90,10 @@ def compile_job(
         forest = questions.forest
     else:
         prompts = compiler.join(content, questions)
-        merged = merged and all(prompt.merged for prompt in prompts)
-        forest, chain = build_forest(prompts, [lead] * len(prompts)), ()
+        of_slots = compiler.join_slots(content, questions)
+        merged = merged and all(prompt.merged for prompt in prompts + of_slots)
+        openings = questions.slots.openings(of_slots, lead)
+        forest, chain = build_forest(prompts, [lead] * len(prompts), openings), ()
     longest = len(trunk) + len(chain) + forest.longest_tokens
     if longest > context_tokens:
         raise Refused(
@@ -101,7 +109,13 @@ def compile_job(
         packed_tokens=tree.packed_tokens,
         floors=questions.floor_tokens,
     )
-    return Job(work, questions, forest, tree, counts, merged)
+    slots = tuple(begun(slot, compiler.vocabulary) for slot in questions.slots.each)
+    return Job(work, questions, forest, tree, counts, merged, slots=slots)
+
+
+def next_key() -> int:
+    """A key that no other tree has."""
+    return next(_keys)
 
 
 def floor_read(
@@ -130,8 +144,24 @@ def _cut_within(tokenizer: Tokenizer, content: str, limits: Limits) -> Cut:
     return parts
 
 
-def answer(job: Job) -> Result:
-    """Answers of a job whose tree and floors are complete."""
+def answer(job: Job, found: Sequence[SlotAnswers] = (), decode_seconds: float = 0.0) -> Result:
+    """Answers of a job whose tree and floors are complete.
+
+    Args:
+        found: what each of its slots gave.
+        decode_seconds: how long that took behind the tree.
+    """
+    at = iter(found)
+    return Result(
+        answers=_answers(job) if job.work.questions else (),
+        counts=_counts(job, found),
+        join_merged=job.join_merged,
+        slots=tuple(tuple(islice(at, len(slot.prompts))) for slot in job.work.slots),
+        decode_seconds=decode_seconds,
+    )
+
+
+def _answers(job: Job) -> tuple[QuestionAnswer, ...]:
     scores = read_scores(job.forest, job.tree.logprobs)
     questions, floors = job.question_set, job.question_set.floors
     if floors is None:
@@ -164,17 +194,23 @@ def answer(job: Job) -> Result:
         end = at + len(prompts)
         answers.append(QuestionAnswer(question.id, prompts, all(single[at:end])))
         at = end
-    return Result(answers=tuple(answers), counts=_counts(job), join_merged=job.join_merged)
+    return tuple(answers)
 
 
-def _counts(job: Job) -> Counts:
+def _counts(job: Job, slots: Sequence[SlotAnswers]) -> Counts:
     """What the job cost: content tokens that a kept trunk held were not read, what stands before
     the content aside.
     """
     found = job.tree.trunk_found
-    if not found:
+    if not (found or slots):
         return job.counts
-    return replace(job.counts, cached_tokens=found - len(job.question_set.lead))
+    searched = [one for one in slots if not one.generated]
+    return replace(
+        job.counts,
+        cached_tokens=found - len(job.question_set.lead) if found else 0,
+        decode_tokens=sum(one.tokens for one in searched),
+        generated_tokens=sum(text.tokens for one in slots for text in one.generated),
+    )
 
 
 def _check_empty_prompts(work: Work, questions: QuestionSet) -> None:
@@ -189,6 +225,16 @@ def _check_empty_prompts(work: Work, questions: QuestionSet) -> None:
                     "of an empty content: put text before {?} or set empty_floor to false",
                     f"questions.{index}.template",
                 )
+    if work.content:
+        return
+    for index, slot in enumerate(work.slots):
+        if not all(prompt.text for prompt in slot.prompts):
+            raise Refused(
+                "invalid_field",
+                "this model has no start token, so a template without text cannot be asked of an "
+                "empty content: put text before the slot",
+                f"slots.{index}.template",
+            )
 
 
 def _ints(tokens: tuple[int, ...]) -> IntArray:

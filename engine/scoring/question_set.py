@@ -2,23 +2,25 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property, partial
 from itertools import islice
 from typing import Generic, TypeVar
 
 import numpy as np
 
+from spinf_serve.engine.extraction.vocabulary import Vocabulary
 from spinf_serve.engine.scoring.compile import Forest, build_forest
 from spinf_serve.engine.scoring.read import FloatArray, scores_of
+from spinf_serve.engine.scoring.slots import SlotSet, compile_slots, join_slots
 from spinf_serve.engine.text.cut import Cut
 from spinf_serve.engine.text.framed import compile_framed, join_framed
 from spinf_serve.engine.text.joins import PromptTokens, compile_prompts, join, joins_cleanly
 from spinf_serve.engine.text.tokenizer import Tokenizer
 from spinf_serve.engine.work import Frame, Limits
 from spinf_serve.packs.errors import Refused
-from spinf_serve.packs.question import Question
+from spinf_serve.packs.question import Question, Slot
 
 PromptKey = tuple[str, tuple[str, ...], bool, bool, Frame | None]
 """What a floor depends on: filled text, options in order, case flag, frame. The fourth, whether the
@@ -79,6 +81,7 @@ class QuestionSet:
         keys: [Q] what each prompt's floor depends on.
         wants_floor: [Q] whether its question asks for a floor.
         texts: [O] option texts as the caller wrote them.
+        slots: what is found or written beside them.
         floors: known floors; set by the engine once.
         known_floors: option logprobs by key, collected until all are there.
     """
@@ -90,18 +93,21 @@ class QuestionSet:
     keys: list[PromptKey]
     wants_floor: list[bool]
     texts: list[str]
+    slots: SlotSet
     floors: Floors | None = None
     known_floors: dict[PromptKey, FloatArray] = field(default_factory=dict)
 
     @cached_property
     def forest(self) -> Forest:
         """The trie of all prompts, to be put behind any tail that joins cleanly."""
-        return build_forest(self.prompts, [()] * len(self.prompts))
+        openings = self.slots.openings(self.slots.prompts)
+        return build_forest(self.prompts, [()] * len(self.prompts), openings)
 
     @cached_property
     def first_chars(self) -> frozenset[str]:
         """First character of every prompt's text; empty string for a prompt without text."""
-        return frozenset(key[0][:1] for key in self.keys)
+        texts = [key[0] for key in self.keys] + self.slots.texts
+        return frozenset(text[:1] for text in texts)
 
     @cached_property
     def floor_keys(self) -> dict[PromptKey, PromptTokens]:
@@ -117,12 +123,12 @@ class QuestionSet:
     @cached_property
     def query_tokens(self) -> int:
         """Usage tokens of all prompts."""
-        return sum(prompt.query_tokens for prompt in self.prompts)
+        return sum(prompt.query_tokens for prompt in self.prompts + self.slots.prompts)
 
     @cached_property
     def all_paths(self) -> bool:
-        """Whether every prompt has tokens of its own before its options."""
-        return all(prompt.path for prompt in self.prompts)
+        """Whether every prompt has tokens of its own before its options or slot."""
+        return all(prompt.path for prompt in self.prompts + self.slots.prompts)
 
     def joins_cleanly(self, tokenizer: Tokenizer, content: Cut) -> bool:
         """Whether a token border stands between this content and every prompt."""
@@ -156,21 +162,40 @@ class QuestionSet:
 class Compiler:
     """Questions to question sets, with caches of both; any thread may use it."""
 
-    def __init__(self, tokenizer: Tokenizer, limits: Limits) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        limits: Limits,
+        vocabulary: Callable[[], Vocabulary] | None = None,
+    ) -> None:
+        """`vocabulary` is asked for once there are slots; None makes one of the tokenizer then."""
         self._tokenizer = tokenizer
+        self._vocabulary = vocabulary or cache(partial(Vocabulary, tokenizer))
         self._limits = limits
-        self._sets: LruCache[tuple[tuple[Question, ...], Frame | None], QuestionSet] = LruCache(64)
+        self._sets: LruCache[_SetKey, QuestionSet] = LruCache(64)
         self._prompts: LruCache[PromptKey, PromptTokens] = LruCache(100_000)
 
     def question_set(
-        self, questions: tuple[Question, ...], frame: Frame | None = None
+        self,
+        questions: tuple[Question, ...],
+        frame: Frame | None = None,
+        slots: tuple[Slot, ...] = (),
     ) -> QuestionSet:
-        """The compiled questions. Raises `Refused` with a param relative to the work."""
-        known = self._sets.get((questions, frame))
+        """The compiled questions and slots. Raises `Refused` with a param relative to the work."""
+        known = self._sets.get((questions, frame, slots))
         if known is None:
-            known = self._compile(questions, frame)
-            self._sets.put((questions, frame), known)
+            known = self._compile(questions, frame, slots)
+            self._sets.put((questions, frame, slots), known)
         return known
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The model's tokens as slots see them; made when it is asked for first."""
+        return self._vocabulary()
+
+    def join_slots(self, content: Cut, questions: QuestionSet) -> list[PromptTokens]:
+        """[S] prompts of the slots behind the trunk of a content; see `join`."""
+        return join_slots(self._tokenizer, content, questions.slots, questions.frame)
 
     def join(self, content: Cut, questions: QuestionSet) -> list[PromptTokens]:
         """[Q] prompts behind the trunk of a content, each with the content's stem in its path."""
@@ -195,8 +220,10 @@ class Compiler:
     def _option_tokens(self, any_length: bool) -> int:
         return _ANY_LENGTH if any_length else self._limits.max_option_tokens
 
-    def _compile(self, questions: tuple[Question, ...], frame: Frame | None) -> QuestionSet:
-        count = sum(len(q.prompts) for q in questions)
+    def _compile(
+        self, questions: tuple[Question, ...], frame: Frame | None, slots: tuple[Slot, ...]
+    ) -> QuestionSet:
+        count = sum(len(q.prompts) for q in questions) + sum(len(s.prompts) for s in slots)
         if count > self._limits.max_prompts_per_input:
             raise Refused(
                 "too_many_prompts",
@@ -215,6 +242,11 @@ class Compiler:
         for number, question in enumerate(questions):
             for index, prompt in enumerate(islice(at, len(question.prompts))):
                 self._check_length(prompt, question, number, index)
+        compiled = SlotSet((), [], [])
+        if slots:
+            compiled = compile_slots(
+                self._tokenizer, self._vocabulary(), slots, frame, self._limits
+            )
         _check_cells(prompts)
         bos = () if self._tokenizer.bos_id is None else (self._tokenizer.bos_id,)
         return QuestionSet(
@@ -225,6 +257,7 @@ class Compiler:
             keys=keys,
             wants_floor=[q.empty_floor for q in questions for _ in q.prompts],
             texts=[text for key in keys for text in key[1]],
+            slots=compiled,
         )
 
     def _prompts_of(
@@ -288,6 +321,7 @@ class Compiler:
             )
 
 
+_SetKey = tuple[tuple[Question, ...], Frame | None, tuple[Slot, ...]]
 _OptionsKey = tuple[tuple[str, ...], bool, bool, Frame | None]
 
 

@@ -86,7 +86,7 @@ def compile_prompts(
     case_insensitive: bool,
     max_option_tokens: int,
 ) -> list[PromptTokens]:
-    """Tokens of a question's filled templates, without any content.
+    """Tokens of a question's filled templates, or without options of a slot's, without any content.
 
     Raises `Refused`: `option_too_long`; `invalid_field` for an option without a token;
     `duplicate_option` for options of the same tokens; `param` is `options.N`.
@@ -237,7 +237,8 @@ def _compile_ending(tokenizer: Tokenizer, stretch: str, spelled: SpelledOptions)
     stretch's end, behind what the path keeps.
     """
     base, joints = _joint(tokenizer, stretch, spelled.given)
-    kept = min(min(_common(base, joint), len(joint) - 1) for joint in joints)
+    # Without options, as before a slot, all of it is path.
+    kept = min((min(_common(base, joint), len(joint) - 1) for joint in joints), default=len(base))
     if kept < 0:
         raise AssertionError("a tokenizer gave no token for a text with an option in it")
     merges = kept < len(base)

@@ -10,11 +10,14 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from spinf_serve.engine.tree.plan import TRUNK_BLOCK, IntArray, Pass, TreeSlice
+from spinf_serve.engine.tree.plan import TRUNK_BLOCK, IntArray, Pass, TreeSlice, no_ints
 from spinf_serve.engine.tree.trie import Trie
 
 _NEARLY: Final = (3, 4)
 """Share of the budget, as a fraction, from which a pass may end before a tree that it has no room for."""
+
+_GHOST: Final = -2
+"""Place 0 among the rows of a path while a pass is made; further places are below."""
 
 _MOST_LOOKED_AT: Final = 32
 """Trees that do not fit which a pass is offered before it stays as full as it is."""
@@ -28,16 +31,36 @@ class Reads:
         nodes: [R] nodes whose next-token distribution is wanted.
         column_start: [R + 1] where each read's columns begin.
         columns: [C] wanted token ids.
+        tops: [R] how many of the most probable tokens are wanted besides; None for none at all.
     """
 
     nodes: IntArray
     column_start: IntArray
     columns: IntArray
+    tops: IntArray | None = None
+
+    @property
+    def with_tops(self) -> int:
+        """How many reads want the most probable tokens."""
+        return 0 if self.tops is None else int(np.count_nonzero(self.tops))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Behind:
+    """What the P paths of a step continue: rows that were saved in earlier passes.
+
+    Attributes:
+        places: [P, L] where the rows between the trunk and each path are, -1 behind the last.
+        length: [P] how many they are.
+    """
+
+    places: IntArray
+    length: IntArray
 
 
 @dataclass(slots=True, eq=False)
 class Tree:
-    """One content and the questions about it, on its way through passes.
+    """One content and the questions about it, or a step behind them, on its way through passes.
 
     Attributes:
         key: unique while the tree is alive.
@@ -53,6 +76,11 @@ class Tree:
         trunk_found: of those, tokens that were read for another tree.
         paths_done: leaf paths already read.
         columns_done: columns already filled.
+        is_held: whether its trunk is needed after all of it is planned.
+        saves: [c + M] where the rows of chain and nodes are saved, -1 for those that are not.
+        behind: of a step: what its paths continue. It has no chain, each of its paths is one node,
+            and its trunk was read.
+        top_ids, top_logprobs: [T, top] of its reads that want them, pass by pass.
     """
 
     key: int
@@ -69,6 +97,11 @@ class Tree:
     paths_done: int = 0
     columns_done: int = 0
     cancelled: bool = False
+    is_held: bool = False
+    saves: IntArray | None = None
+    behind: Behind | None = None
+    top_ids: list[IntArray] = field(default_factory=list)
+    top_logprobs: list[np.ndarray] = field(default_factory=list)
 
     @property
     def packed_tokens(self) -> int:
@@ -91,8 +124,9 @@ class Tree:
 
     @property
     def finished(self) -> bool:
-        """Whether every column is filled."""
-        return self.columns_done == len(self.reads.columns)
+        """Whether everything that was wanted is there."""
+        tops_done = sum(map(len, self.top_ids))
+        return self.columns_done == len(self.reads.columns) and tops_done == self.reads.with_tops
 
 
 class Trunks(Protocol):
@@ -118,12 +152,14 @@ class PackedPass:
         plan: the pass.
         parts: the tree of each slice.
         trees, take: `take[i]` columns belong to `trees[i]`, in order.
+        take_tops: so many of the reads that want the most probable tokens belong to it too.
     """
 
     plan: Pass
     parts: tuple[Tree, ...]
     trees: tuple[Tree, ...]
     take: tuple[int, ...]
+    take_tops: tuple[int, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -146,6 +182,9 @@ class _Rows:
     columns: list[IntArray] = field(default_factory=list)
     trees: list[Tree] = field(default_factory=list)
     take: list[int] = field(default_factory=list)
+    tops: list[IntArray] = field(default_factory=list)
+    save_rows: list[IntArray] = field(default_factory=list)
+    save_places: list[IntArray] = field(default_factory=list)
 
     @property
     def room(self) -> int:
@@ -247,7 +286,8 @@ def _lay(tree: Tree, trunk_rows: int, paths: int, building: _Rows) -> None:
     row_start = building.rows
     building.tokens.append(tree.trunk[trunk_start : tree.trunk_done])
     building.positions.append(np.arange(trunk_start, tree.trunk_done, dtype=np.int32))
-    branch_rows = _lay_paths(tree, paths, row_start + trunk_rows, building) if paths else 0
+    lay = _lay_paths if tree.behind is None else _lay_step
+    branch_rows = lay(tree, paths, row_start + trunk_rows, building) if paths else 0
     building.slices.append(
         TreeSlice(
             key=tree.kept_key,
@@ -256,7 +296,7 @@ def _lay(tree: Tree, trunk_rows: int, paths: int, building: _Rows) -> None:
             trunk_rows=trunk_rows,
             trunk_len=trunk_len,
             branch_rows=branch_rows,
-            keep=trunk_len > 0 and (tree.is_cached or not tree.is_planned),
+            keep=trunk_len > 0 and (tree.is_cached or tree.is_held or not tree.is_planned),
         )
     )
     building.rows += trunk_rows + branch_rows
@@ -289,8 +329,43 @@ def _lay_paths(tree: Tree, paths: int, base: int, building: _Rows) -> int:
     building.path_own.append(own)
     building.path_slice.append(np.full(paths, len(building.slices), np.int32))
     _lay_reads(tree, own_first, own_last, base + chain + stem - own_first, building)
+    if tree.saves is not None:
+        places = np.concatenate((tree.saves[:chain], tree.saves[chain + nodes]))
+        _lay_saves(places, base, building)
     tree.paths_done = last
     return chain + len(nodes)
+
+
+def _lay_step(tree: Tree, paths: int, base: int, building: _Rows) -> int:
+    """Rows of a step, one a path."""
+    if tree.behind is None:
+        raise AssertionError("only a step continues saved rows")
+    first, last = tree.paths_done, tree.paths_done + paths
+    length = tree.behind.length[first:last]
+    own = np.arange(base, base + paths, dtype=np.int32)
+    grid = np.full((paths, int(length.max()) + 1), -1, np.int32)
+    places = tree.behind.places[first:last, : grid.shape[1] - 1]
+    # Until the pass is whole its ghosts are told from rows by their sign.
+    grid[:, : places.shape[1]] = np.where(places < 0, -1, _GHOST - places)
+    grid[np.arange(paths), length] = own
+    building.tokens.append(tree.trie.tokens[first:last])
+    building.positions.append(length + np.int32(len(tree.trunk)))
+    building.path_rows.append(grid)
+    building.path_len.append(length + np.int32(1))
+    building.path_own.append(length)
+    building.path_slice.append(np.full(paths, len(building.slices), np.int32))
+    _lay_reads(tree, first, last, base - first, building)
+    if tree.saves is not None:
+        _lay_saves(tree.saves[first:last], base, building)
+    tree.paths_done = last
+    return paths
+
+
+def _lay_saves(places: IntArray, base: int, building: _Rows) -> None:
+    """Saves rows from `base` on, those that have a place."""
+    saved = np.flatnonzero(places >= 0)
+    building.save_rows.append(saved + np.int32(base))
+    building.save_places.append(places[saved])
 
 
 def _lay_reads(tree: Tree, own_first: int, own_last: int, shift: int, building: _Rows) -> None:
@@ -301,6 +376,8 @@ def _lay_reads(tree: Tree, own_first: int, own_last: int, shift: int, building: 
     building.read_rows.append(reads.nodes[first:last] + np.int32(shift))
     building.column_count.append(np.diff(start).astype(np.int32))
     building.columns.append(reads.columns[start[0] : start[-1]])
+    tops = np.zeros(last - first, np.int32) if reads.tops is None else reads.tops[first:last]
+    building.tops.append(tops)
     building.trees.append(tree)
     building.take.append(int(start[-1] - start[0]))
 
@@ -311,25 +388,37 @@ def _finish(building: _Rows) -> PackedPass:
         np.pad(grid, ((0, 0), (0, width - grid.shape[1])), constant_values=-1)
         for grid in building.path_rows
     ]
+    path_rows = np.concatenate(widened) if widened else np.zeros((0, 0), np.int32)
+    ghosts = np.unique(_GHOST - path_rows[path_rows <= _GHOST])
+    if len(ghosts):
+        found = building.rows + np.searchsorted(ghosts, _GHOST - path_rows)
+        path_rows = np.where(path_rows <= _GHOST, found, path_rows).astype(np.int32)
+    tops = _joined(building.tops)
     plan = Pass(
         tokens=_joined(building.tokens),
         positions=_joined(building.positions),
         slices=tuple(building.slices),
-        path_rows=np.concatenate(widened) if widened else np.zeros((0, 0), np.int32),
+        path_rows=path_rows,
         path_len=_joined(building.path_len),
         path_own=_joined(building.path_own),
         path_slice=_joined(building.path_slice),
         read_rows=_joined(building.read_rows),
         column_start=np.cumsum([0, *_joined(building.column_count)], dtype=np.int32),
         columns=_joined(building.columns),
+        ghosts=ghosts.astype(np.int32),
+        save_rows=_joined(building.save_rows),
+        save_places=_joined(building.save_places),
+        top_reads=np.flatnonzero(tops).astype(np.int32),
+        top=int(tops.max(initial=0)),
     )
     return PackedPass(
         plan=plan,
         parts=tuple(building.parts),
         trees=tuple(building.trees),
         take=tuple(building.take),
+        take_tops=tuple(int(np.count_nonzero(part)) for part in building.tops),
     )
 
 
 def _joined(parts: list[IntArray]) -> IntArray:
-    return np.concatenate(parts).astype(np.int32) if parts else np.zeros(0, np.int32)
+    return np.concatenate(parts).astype(np.int32) if parts else no_ints()

@@ -33,7 +33,7 @@ async def ask(service: Service, row: Row, endpoint: str, caller: Caller) -> Line
     """The line of a row, once it was answered or refused; it waits for as long as that takes."""
     for tries_left in reversed(range(_TRIES)):
         request_id = new_request_id()
-        wire = ENDPOINTS[endpoint]()
+        wire = ENDPOINTS[endpoint](service.switches)
         arrival = Arrival(request_id, caller, row.body, _stays, Priority.BATCH)
         try:
             return answered(row, _OK, request_id, await _when_free(service, arrival, wire))

@@ -3,17 +3,18 @@
 from collections.abc import Callable, Mapping
 
 from spinf_serve.server.exchange import Wire
+from spinf_serve.server.features import Switches
 from spinf_serve.server.problems import SYSTEM_ONE, Envelope
 from spinf_serve.server.wire.closed_wires import DecisionsWire, SystemOneWire
 from spinf_serve.server.wire.score_wire import ScoreWire
 
-ENDPOINTS: Mapping[str, Callable[[], Wire]] = {
-    "/v1/score": ScoreWire,
-    "/v1/chat/completions": lambda: ScoreWire(chat=True),
-    SYSTEM_ONE: SystemOneWire,
-    "/v1/decisions": DecisionsWire,
+ENDPOINTS: Mapping[str, Callable[[Switches], Wire]] = {
+    "/v1/score": lambda switches: ScoreWire(switches=switches),
+    "/v1/chat/completions": lambda switches: ScoreWire(chat=True, switches=switches),
+    SYSTEM_ONE: lambda _: SystemOneWire(),
+    "/v1/decisions": lambda _: DecisionsWire(),
 }
-"""Path -> a wire for one request."""
+"""Path -> a wire for one request, on a server with these switches."""
 
 
 def form_of(wire: Wire) -> Envelope:

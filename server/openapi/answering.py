@@ -1,7 +1,9 @@
 """What /v1/score and its chat alias answer: probabilities, packs' verdicts, warnings, usage."""
 
+from spinf_serve.server.openapi import slots
 from spinf_serve.server.openapi.forms import (
     Schema,
+    either,
     filled,
     flag,
     items,
@@ -45,13 +47,14 @@ def schemas() -> dict[str, Schema]:
         "Result": _result(),
         "QueryResult": _query(),
         "OptionResult": _option(),
+        **slots.answered(),
         "PackResult": _pack(),
         "CategoryResult": _category(),
         "Verdict": _verdict(),
         "Routed": _route(),
         "Warning": _warning(),
         "Usage": _usage(),
-        "Timing": timing(),
+        "Timing": _scoring_timing(),
         "EngineFacts": _engine(),
     }
 
@@ -79,7 +82,10 @@ def _result() -> Schema:
     return filled(
         {
             "input_id": text("id of the content; `0` with `messages`"),
-            "queries": items(ref("QueryResult"), "shared questions, then the content's own"),
+            "queries": items(
+                either(ref("QueryResult"), ref("SearchedResult"), ref("WrittenResult")),
+                "shared questions, then the content's own",
+            ),
             "packs": items(ref("PackResult"), "in the order of the call; only with packs"),
         },
         "What was asked about one content.",
@@ -240,7 +246,12 @@ def _usage() -> Schema:
                 "floor_tokens",
             ),
             "packs": counts("count", "query_tokens", about="only with packs"),
-            "processed_tokens": whole("tokens read: each tree and each floor once", least=0),
+            **slots.usage(),
+            "processed_tokens": whole(
+                "tokens read: each tree and each floor once, and six for each token that a slot's "
+                "answer may have",
+                least=0,
+            ),
         }
         | {name: whole("for trusted callers", least=0) for name in _TRUSTED_COUNTS},
         (
@@ -269,6 +280,12 @@ def timing() -> Schema:
         },
         "Milliseconds.",
     )
+
+
+def _scoring_timing() -> Schema:
+    made = timing()
+    decode = whole("from then until slots were filled; only with slots", least=0)
+    return made | {"properties": {**made["properties"], "decode_ms": decode}}
 
 
 def _engine() -> Schema:

@@ -8,6 +8,7 @@ from spinf_serve.packs.ask import MAX_NAME_CHARS
 from spinf_serve.packs.grid import MAX_COMBINATIONS, MAX_VALUE_CHARS
 from spinf_serve.packs.manifest import PACK_ID, VERSION
 from spinf_serve.packs.template import MAX_NAMES
+from spinf_serve.server.openapi import slots
 from spinf_serve.server.openapi.forms import (
     Schema,
     either,
@@ -30,6 +31,7 @@ from spinf_serve.server.wire.media import MAX_FRAMES
 TEMPLATE = r"^(?:[^{}]|\{\{|\}\}|\{[A-Za-z0-9_]+\})*\{\?\}$"
 """Templates of scored questions: text, doubled braces and placeholders, then the slot."""
 
+_QUERIES = either(ref("Query"), ref("SearchedSlot"), ref("WrittenSlot"))
 _IMAGE_URL = r"^data:image/(?:png|jpeg|jpg|webp|gif);base64,[A-Za-z0-9+/]+=*$"
 _BASE64 = r"^[A-Za-z0-9+/]+=*$"
 _DETAIL = ("low", "auto", "high")
@@ -47,6 +49,7 @@ def schemas(limits: Limits) -> dict[str, Schema]:
         "Image": _image(),
         "Scoring": _scoring(),
         "Query": _query(limits),
+        **{name: _with_values(schema) for name, schema in slots.asked(_grid()).items()},
         "PackReference": _pack(),
         "Decision": _decision(),
         "CallLimits": _limits(),
@@ -97,7 +100,7 @@ def _input() -> Schema:
                     text(), "which of `scoring.queries` are asked, in which order; without it all"
                 )
             ),
-            "queries": optional(items(ref("Query"), "further questions about this content only")),
+            "queries": optional(items(_QUERIES, "further questions about this content only")),
             "parameters": optional(
                 mapping(value, "values of the parameters of the packs' contexts")
             ),
@@ -163,7 +166,7 @@ def _image() -> Schema:
 def _scoring() -> Schema:
     return record(
         {
-            "queries": optional(items(ref("Query"), "questions about every content")),
+            "queries": optional(items(_QUERIES, "questions about every content")),
             "empty_floor": optional(
                 flag("whether `floor_p` is wanted where a question does not say; without it true")
             ),
@@ -182,9 +185,6 @@ def _scoring() -> Schema:
 
 
 def _query(limits: Limits) -> Schema:
-    grid = items(
-        mapping(text(most=MAX_VALUE_CHARS)), "one filled template for each object", least=1
-    )
     made = record(
         {
             "id": text("unique in the call", most=MAX_NAME_CHARS),
@@ -199,19 +199,7 @@ def _query(limits: Limits) -> Schema:
                 least=1,
                 most=limits.max_options,
             ),
-            "combinations": optional(
-                either(
-                    grid,
-                    word(f"every combination of `values`, up to {MAX_COMBINATIONS}", "all"),
-                    about="values of the placeholders; needed where the template has some",
-                )
-            ),
-            "values": optional(
-                mapping(
-                    items(text(most=MAX_VALUE_CHARS), least=1),
-                    "placeholder -> its values; with `all`, and only then",
-                )
-            ),
+            **_grid(),
             "empty_floor": optional(
                 flag("whether `floor_p` is wanted; without it as `scoring` says")
             ),
@@ -220,6 +208,33 @@ def _query(limits: Limits) -> Schema:
         ("id", "template", "options"),
         "A question: a template that ends where the answer goes, and the options for it.",
     )
+    return _with_values(made)
+
+
+def _grid() -> dict[str, Schema]:
+    """What fills the placeholders of a template."""
+    listed = items(
+        mapping(text(most=MAX_VALUE_CHARS)), "one filled template for each object", least=1
+    )
+    return {
+        "combinations": optional(
+            either(
+                listed,
+                word(f"every combination of `values`, up to {MAX_COMBINATIONS}", "all"),
+                about="values of the placeholders; needed where the template has some",
+            )
+        ),
+        "values": optional(
+            mapping(
+                items(text(most=MAX_VALUE_CHARS), least=1),
+                "placeholder -> its values; with `all`, and only then",
+            )
+        ),
+    }
+
+
+def _with_values(made: Schema) -> Schema:
+    """A query whose `values` are there with `all`, and only then."""
     return made | {
         "if": record({"combinations": {"const": "all"}}, ("combinations",)),
         "then": record({"values": {"type": "object"}}, ("values",)),

@@ -4,7 +4,7 @@ from typing import Any
 
 from spinf_serve import __version__
 from spinf_serve.engine.work import Limits
-from spinf_serve.server.openapi import answering, asking, batches, closed, errors, telling
+from spinf_serve.server.openapi import answering, asking, batches, closed, errors, telling, texts
 from spinf_serve.server.openapi.forms import Schema, text, whole
 from spinf_serve.server.openapi.routes import TAGS, operations
 from spinf_serve.server.problems import SYSTEM_ONE_REQUEST_ID
@@ -22,7 +22,8 @@ health routes.
 outer spaces, combinations have exactly the placeholders of their template, and texts are within \
 limits that count tokens: up to {max_content_tokens} for a content, {max_query_tokens} for a filled \
 template, {max_option_tokens} for an option, {max_processed_tokens} for all that a call reads, with up \
-to {max_prompts_per_input} filled templates for a content.
+to {max_prompts_per_input} filled templates for a content, of which {max_extractions_per_input} may have \
+a slot for a free answer.
 """
 
 
@@ -67,6 +68,7 @@ def document(limits: Limits, max_body_bytes: int) -> dict[str, Any]:
                 **asking.schemas(limits),
                 **answering.schemas(),
                 **closed.schemas(),
+                **texts.schemas(),
                 **batches.schemas(),
                 **telling.schemas(),
                 **errors.schemas(),

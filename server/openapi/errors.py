@@ -62,7 +62,13 @@ _OF_BATCHES = frozenset(
     | {"storage_full", "storage_unavailable"}
 )
 _OF_QUERIES = frozenset(
-    {"scoring_required", "invalid_template", "missing_value", "unknown_placeholder"}
+    {
+        "scoring_required",
+        "no_chat_template",
+        "invalid_template",
+        "missing_value",
+        "unknown_placeholder",
+    }
     | {"too_many_combinations", "option_too_long", "unknown_query_id", "too_many_extractions"}
     | {"media_disabled", "extraction_disabled", "generation_disabled", "unknown_pack"}
     | {"unknown_pack_version", "pack_not_available", "pack_media_not_supported"}

@@ -186,6 +186,35 @@ CHAT = (
     ),
 )
 
+COMPLETIONS = (
+    Example(
+        "a_continuation",
+        "A text that is continued",
+        {"prompt": "The three primary colours are", "max_tokens": 8, "temperature": 0},
+        {
+            "id": "cmpl-01M8KVBDR1FF7NYAB487HTZ63F",
+            "object": "text_completion",
+            "created": 1795962550,
+            "model": "spinf/smollm2-135m-instruct",
+            "system_fingerprint": "fp_3f9a1c07be",
+            "choices": [
+                {
+                    "index": 0,
+                    "text": " red, blue, and yellow.",
+                    "logprobs": None,
+                    "finish_reason": "length",
+                }
+            ],
+            "usage": {
+                "prompt_tokens": 5,
+                "completion_tokens": 8,
+                "total_tokens": 13,
+                "prompt_tokens_details": {"cached_tokens": 0},
+            },
+        },
+    ),
+)
+
 MODELS = (
     Example(
         "a_model",
@@ -212,7 +241,7 @@ MODELS = (
                     "revision": "1",
                     "aliases": ["embedded", "spinf-12b", "jev-latest"],
                     "family": "llama",
-                    "capabilities": ["score"],
+                    "capabilities": ["score", "extract", "generate"],
                     "media": [],
                     "limits": {
                         "max_content_tokens": 4096,
@@ -221,9 +250,11 @@ MODELS = (
                         "max_processed_tokens": 2000000,
                         "max_options": 1000,
                         "max_option_tokens": 5,
+                        "max_extractions_per_input": 10,
+                        "max_completion_tokens": 1024,
                         "max_body_bytes": 2097152,
                     },
-                    "features": {"media": [], "extraction": False, "generation": False},
+                    "features": {"media": [], "extraction": True, "generation": True},
                     "stand_in": True,
                     "note": "for trying things out: serve a larger model for decisions that matter",
                 }

@@ -1,6 +1,6 @@
 """Every operation of the server, in the order in which the document shows them."""
 
-from spinf_serve.server.openapi import batches, errors, examples
+from spinf_serve.server.openapi import batches, errors, examples, texts
 from spinf_serve.server.openapi.forms import Schema, either, ref, text, whole, word
 from spinf_serve.server.openapi.operation import (
     JSON,
@@ -43,6 +43,7 @@ def operations() -> tuple[Operation, ...]:
     return (
         _score(),
         _chat(),
+        _completions(),
         _systemone(),
         _decisions(),
         *batches.operations(),
@@ -77,20 +78,44 @@ def _score() -> Operation:
 
 
 def _chat() -> Operation:
+    answer = either(ref("ChatAnswer"), ref("ChatTextAnswer"))
     return Operation(
         "post",
         "/v1/chat/completions",
         "chat",
         "scoring",
-        "The same for OpenAI's clients",
-        "The body and answer of `/v1/score` with `scoring` required and `choices` in the answer, "
-        "which is empty. With the OpenAI SDK, `scoring` goes into `extra_body`. Nothing is "
-        "written or sampled, so `temperature` and the like have no effect.",
-        _scored("ChatAnswer"),
+        "The same for OpenAI's clients, or the next turn of a chat",
+        "With `scoring` (of the OpenAI SDK in `extra_body`) the body and answer of `/v1/score`, and "
+        "`choices` in the answer, which is empty; `temperature` and the like have no effect then. "
+        "Without it the model writes the next turn of the chat, where it can "
+        "([extraction.md](extraction.md#completions-and-chats)).",
+        {200: Reply("The answer.", {JSON: answer, texts.STREAM: text()}, ("X-Spinf-Model",))},
         _ASKED,
-        {JSON: ref("ChatRequest")},
+        {JSON: either(ref("ChatRequest"), ref("ChatTextRequest"))},
         _URGENCY,
         examples=examples.CHAT,
+    )
+
+
+def _completions() -> Operation:
+    reply = Reply(
+        "The text.",
+        {JSON: ref("CompletionAnswer"), texts.STREAM: text()},
+        ("X-Spinf-Model",),
+    )
+    return Operation(
+        "post",
+        "/v1/completions",
+        "completions",
+        "scoring",
+        "Continue a text",
+        "For OpenAI's clients. A text is written token by token, in passes that it shares with "
+        "whatever else is asked, and never holds that up by more than one of them.",
+        {200: reply},
+        _ASKED,
+        {JSON: ref("CompletionRequest")},
+        _URGENCY,
+        examples=examples.COMPLETIONS,
     )
 
 

@@ -63,7 +63,7 @@ def _models() -> Schema:
 
 
 def _model() -> Schema:
-    limits = {one.name: whole(least=1) for one in fields(Limits)}
+    names = (*(one.name for one in fields(Limits)), "max_completion_tokens", "max_body_bytes")
     features = {"media": items(text()), "extraction": flag(), "generation": flag()}
     return filled(
         {
@@ -78,7 +78,7 @@ def _model() -> Schema:
             "family": text(),
             "capabilities": items(word("", "score", "extract", "generate")),
             "media": items(word("", "image", "audio", "video"), "what it reads besides text"),
-            "limits": filled(limits | {"max_body_bytes": whole(least=1)}),
+            "limits": filled({name: whole(least=1) for name in names}),
             "features": filled(features),
             "stand_in": flag("whether it is only there for trying things out"),
             "note": text(),

@@ -1,5 +1,6 @@
 """GET /v1/models: one body that OpenAI's, spinf's and TypeSafe's clients can read."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, date, datetime, time
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from spinf_serve.engine.api import Engine
+from spinf_serve.server.features import Features, features_of
 from spinf_serve.server.service import Service
 from spinf_serve.server.wire.json_text import encode
 
@@ -17,11 +19,18 @@ router = APIRouter()
 async def models(request: Request) -> Response:
     """The served model."""
     service: Service = request.app.state.service
-    body = models_body(service.worker.engine, service.config.max_body_bytes)
+    engine = service.worker.engine
+    features = features_of(engine, service.switches)
+    limits = {
+        **asdict(engine.limits),
+        "max_completion_tokens": service.config.max_completion_tokens,
+        "max_body_bytes": service.config.max_body_bytes,
+    }
+    body = models_body(engine, limits, features)
     return Response(encode(body), media_type="application/json")
 
 
-def models_body(engine: Engine, max_body_bytes: int) -> dict[str, Any]:
+def models_body(engine: Engine, limits: Mapping[str, int], features: Features) -> dict[str, Any]:
     """`data` is what OpenAI's SDK reads, `models` what the others do."""
     served = engine.served
     return {
@@ -47,8 +56,12 @@ def models_body(engine: Engine, max_body_bytes: int) -> dict[str, Any]:
                 "family": served.family,
                 "capabilities": list(served.capabilities),
                 "media": list(served.media),
-                "limits": asdict(engine.limits) | {"max_body_bytes": max_body_bytes},
-                "features": {"media": [], "extraction": False, "generation": False},
+                "limits": dict(limits),
+                "features": {
+                    "media": [],
+                    "extraction": features.extraction is None,
+                    "generation": features.generation is None,
+                },
                 "stand_in": served.stand_in,
                 "note": served.note,
             }

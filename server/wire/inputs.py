@@ -9,11 +9,13 @@ from typing import Any
 from spinf_serve.engine.work import Limits
 from spinf_serve.packs.ask import scored_question
 from spinf_serve.packs.errors import Refused
-from spinf_serve.packs.question import NO_VALUES, Question
+from spinf_serve.packs.question import NO_VALUES, Question, Slot
 from spinf_serve.server.calls import Budget, Input, UsedPack, Warning
+from spinf_serve.server.features import Features
 from spinf_serve.server.wire.content import read_content
 from spinf_serve.server.wire.fields import Fields, wrong_type
 from spinf_serve.server.wire.pack_refs import check_own, parameters_of, wrapping
+from spinf_serve.server.wire.slots import SLOT_FIELDS, Calibration, open_template, read_slot
 
 MAX_ID_CHARS = 128
 """Longest id of an input or query, and longest endpoint."""
@@ -24,10 +26,12 @@ MAX_NOTES = 32
 """Most ignored fields that one answer tells of."""
 
 _INPUT = frozenset({"id", "messages", "query_ids", "queries", "parameters"})
-_SLOT_FIELDS = ("max_tokens", "top_k", "calibration", "generate")
 _QUERY = frozenset(
-    {"id", "template", "options", "combinations", "values", "empty_floor", "group", *_SLOT_FIELDS}
+    {"id", "template", "options", "combinations", "values", "empty_floor", "group", *SLOT_FIELDS}
 )
+
+Asking = Question | Slot
+"""A query: a question with options, or a slot whose answer is found or written."""
 
 
 def ignored(path: str, why: str) -> Warning:
@@ -46,6 +50,8 @@ class Reading:
         characters: characters that these may still have.
         answers: probabilities that may still be asked for.
         packs: the packs of the call.
+        features: whether slots may be asked.
+        calibrations: path of a slot -> how its best answer is calibrated.
         notes: warnings so far.
     """
 
@@ -56,6 +62,8 @@ class Reading:
     empty_floor: bool = True
     case_insensitive: bool = True
     packs: tuple[UsedPack, ...] = ()
+    features: Features = field(default_factory=Features)
+    calibrations: dict[str, Calibration] = field(default_factory=dict)
     notes: list[Warning] = field(default_factory=list)
 
     def note(self, fields: Fields, elsewhere: Mapping[str, str] = NO_PLACES) -> None:
@@ -82,34 +90,68 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Questions of an input and where each stands in the request; counted once."""
+    """Queries of an input and where each stands in the request; counted once.
+
+    Attributes:
+        questions, paths: the scored ones.
+        slots, slot_paths: the others.
+        slot_places: how many queries of both kinds stand before each slot.
+        prompts: filled templates of both.
+        answers: probabilities of options.
+        extractions: filled templates of slots.
+    """
 
     questions: tuple[Question, ...]
     paths: tuple[str, ...]
+    slots: tuple[Slot, ...]
+    slot_paths: tuple[str, ...]
+    slot_places: tuple[int, ...]
     prompts: int
     answers: int
+    extractions: int
+
+    @property
+    def queries(self) -> int:
+        """How many there are of both kinds."""
+        return len(self.questions) + len(self.slots)
+
+    def in_order(self) -> list[tuple[Asking, str]]:
+        """Queries of both kinds with their paths, as they were asked."""
+        entries: list[tuple[Asking, str]] = list(zip(self.questions, self.paths, strict=True))
+        slots = zip(self.slot_places, self.slots, self.slot_paths, strict=True)
+        for place, slot, path in slots:
+            entries.insert(place, (slot, path))
+        return entries
 
     def behind(self, packs: tuple[UsedPack, ...]) -> "_Asked":
         """The same with the questions of the packs behind; each stands where its pack is named."""
         if not packs:
             return self
         theirs = [(question, used.path) for used in packs for question in used.pack.questions]
-        return _asked(chain(zip(self.questions, self.paths, strict=True), theirs))
+        return _asked(chain(self.in_order(), theirs))
 
 
-def _asked(chosen: Iterable[tuple[Question, str]]) -> _Asked:
+def _asked(chosen: Iterable[tuple[Asking, str]]) -> _Asked:
     entries = list(chosen)
+    questions = [(one, path) for one, path in entries if isinstance(one, Question)]
+    slots = [
+        (one, path, place) for place, (one, path) in enumerate(entries) if isinstance(one, Slot)
+    ]
     return _Asked(
-        tuple(question for question, _ in entries),
-        tuple(path for _, path in entries),
-        sum(len(question.prompts) for question, _ in entries),
-        sum(len(question.prompts) * len(question.options) for question, _ in entries),
+        tuple(question for question, _ in questions),
+        tuple(path for _, path in questions),
+        tuple(slot for slot, _, _ in slots),
+        tuple(path for _, path, _ in slots),
+        tuple(place for _, _, place in slots),
+        sum(len(one.prompts) for one, _ in entries),
+        sum(len(question.prompts) * len(question.options) for question, _ in questions),
+        sum(len(slot.prompts) for slot, _, _ in slots),
     )
 
 
-def read_questions(owner: Fields, reading: Reading) -> dict[str, tuple[Question, str]]:
-    """The questions of `queries`, by id, with the path of each."""
-    found: dict[str, tuple[Question, str]] = {}
+def read_questions(owner: Fields, reading: Reading) -> dict[str, tuple[Asking, str]]:
+    """The queries of `queries`, by id, with the path of each."""
+    found: dict[str, tuple[Asking, str]] = {}
     for index, value in enumerate(owner.items("queries") or []):
         path = f"{owner.at('queries')}.{index}"
         question = _question(value, path, reading)
@@ -123,7 +165,7 @@ def read_questions(owner: Fields, reading: Reading) -> dict[str, tuple[Question,
     return found
 
 
-def _question(value: Any, path: str, reading: Reading) -> Question:
+def _question(value: Any, path: str, reading: Reading) -> Asking:
     query = Fields(value, path, _QUERY)
     reading.note(query)
     combinations = query.get("combinations")
@@ -136,6 +178,21 @@ def _question(value: Any, path: str, reading: Reading) -> Question:
     values = query.mapping("values")
     empty_floor = query.flag("empty_floor", reading.empty_floor)
     group = query.optional_text("group", MAX_ID_CHARS)
+    question: Asking
+    try:
+        parsed = open_template(template)
+    except Refused as refused:
+        raise refused.within(path) from None
+    if parsed is not None:
+        if query.get("empty_floor") is not None:
+            reading.notes.append(ignored(query.at("empty_floor"), "has no effect on a slot"))
+        question, calibration = read_slot(
+            query, name, parsed, combinations, values, group, reading.features
+        )
+        if calibration is not None:
+            reading.calibrations[path] = calibration
+        _count(question, reading)
+        return question
     try:
         question = scored_question(
             name,
@@ -147,18 +204,22 @@ def _question(value: Any, path: str, reading: Reading) -> Question:
             empty_floor=empty_floor,
             group=group,
             max_options=reading.limits.max_options,
-            slot_fields=[name for name in _SLOT_FIELDS if query.get(name) is not None],
+            slot_fields=[name for name in SLOT_FIELDS if query.get(name) is not None],
             unknown=query.unknown[:MAX_NOTES],
         )
     except Refused as refused:
         raise refused.within(path) from None
-    reading.templates.take(len(question.prompts))
-    reading.characters.take(sum(len(prompt.text) for prompt in question.prompts))
+    _count(question, reading)
     return question
 
 
+def _count(question: Asking, reading: Reading) -> None:
+    reading.templates.take(len(question.prompts))
+    reading.characters.take(sum(len(prompt.text) for prompt in question.prompts))
+
+
 def read_inputs(
-    body: Fields, shared: dict[str, tuple[Question, str]], reading: Reading
+    body: Fields, shared: dict[str, tuple[Asking, str]], reading: Reading
 ) -> tuple[Input, ...]:
     messages, given = body.items("messages"), body.items("inputs")
     if messages is None and given is None:
@@ -200,6 +261,9 @@ def read_inputs(
             questions=asked.questions,
             question_paths=asked.paths,
             own=len(own.questions),
+            slots=asked.slots,
+            slot_paths=asked.slot_paths,
+            slot_places=asked.slot_places,
             wrapping=around,
             parameters=parameters_of(entry) if reading.packs else NO_VALUES,
         )
@@ -212,7 +276,7 @@ def _neither(body: Fields) -> Refused:
     return body.refused("messages", f"and inputs are both missing; exactly one is needed{hint}")
 
 
-def _chosen_ids(entry: Fields, shared: dict[str, tuple[Question, str]]) -> tuple[str, ...] | None:
+def _chosen_ids(entry: Fields, shared: dict[str, tuple[Asking, str]]) -> tuple[str, ...] | None:
     """The ids of the shared questions an input chooses; None for all."""
     ids = entry.items("query_ids")
     if ids is None:
@@ -235,18 +299,18 @@ def _chosen_ids(entry: Fields, shared: dict[str, tuple[Question, str]]) -> tuple
 def _with_own(entry: Fields, chosen: _Asked, reading: Reading) -> _Asked:
     own = read_questions(entry, reading)
     check_own(own, reading.packs)
-    for question, path in zip(chosen.questions, chosen.paths, strict=True):
+    for question, path in chosen.in_order():
         if question.id in own:
             raise Refused(
                 "duplicate_id",
                 f"the id {question.id!r} is also that of {path}, which this input chooses",
                 f"{own[question.id][1]}.id",
             )
-    return _asked(chain(zip(chosen.questions, chosen.paths, strict=True), own.values()))
+    return _asked(chain(chosen.in_order(), own.values()))
 
 
 def _check_count(entry: Fields, name: str, asked: _Asked, reading: Reading) -> None:
-    if not asked.questions:
+    if not asked.queries:
         hint = f"; {reading.notes[0].message}" if reading.notes else ""
         raise Refused(
             "empty_queries",
@@ -260,5 +324,14 @@ def _check_count(entry: Fields, name: str, asked: _Asked, reading: Reading) -> N
             "too_many_prompts",
             f"the input {name!r} has {asked.prompts} filled templates; the limit is {most} "
             "(max_prompts_per_input): split them over several requests",
+            entry.path,
+        )
+    most = reading.limits.max_extractions_per_input
+    if asked.extractions > most:
+        raise Refused(
+            "too_many_extractions",
+            f"the input {name!r} has {asked.extractions} filled templates with a slot for a free "
+            f"answer; the limit is {most} (max_extractions_per_input): split them over several "
+            "requests",
             entry.path,
         )

@@ -9,7 +9,7 @@ from spinf_serve.packs.decision import DecisionCall, check_call
 from spinf_serve.packs.errors import Refused
 from spinf_serve.packs.pack import Context, Mode, Pack
 from spinf_serve.packs.present import filled
-from spinf_serve.packs.question import Question
+from spinf_serve.packs.question import Question, Slot
 from spinf_serve.server.calls import UsedPack
 from spinf_serve.server.served_packs import ServedPacks
 from spinf_serve.server.wire.fields import Fields, wrong_type
@@ -158,7 +158,9 @@ def _check_agreement(scoring: Fields, refs: Sequence[UsedPack]) -> None:
         )
 
 
-def check_own(questions: Mapping[str, tuple[Question, str]], refs: Sequence[UsedPack]) -> None:
+def check_own(
+    questions: Mapping[str, tuple[Question | Slot, str]], refs: Sequence[UsedPack]
+) -> None:
     """Refuses own questions that take an id or a group of a used pack."""
     if not questions or not refs:
         return

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from spinf_serve.engine.api import Engine
 from spinf_serve.server.auth import Caller
 from spinf_serve.server.exchange import Asked, Scored
+from spinf_serve.server.features import ALL_ON, Switches
 from spinf_serve.server.served_packs import ServedPacks
 from spinf_serve.server.wire.json_text import Document
 from spinf_serve.server.wire.spinf import read_request
@@ -13,9 +14,15 @@ from spinf_serve.server.wire.spinf_reply import reply
 
 @dataclass(frozen=True, slots=True)
 class ScoreWire:
-    """Reads and writes bodies of /v1/score, or with `chat` of its alias."""
+    """Reads and writes bodies of /v1/score, or with `chat` of its alias.
+
+    Attributes:
+        chat: whether it is the alias.
+        switches: what the server was started with.
+    """
 
     chat: bool = False
+    switches: Switches = ALL_ON
 
     @property
     def route(self) -> str:
@@ -24,7 +31,7 @@ class ScoreWire:
 
     def read(self, document: Document, engine: Engine, caller: Caller, packs: ServedPacks) -> Asked:
         """As in `Wire`."""
-        request = read_request(document, engine, caller, self.chat, packs)
+        request = read_request(document, engine, caller, self.chat, packs, self.switches)
         return Asked(request.call, request.warnings, request)
 
     def write(self, scored: Scored, engine: Engine) -> bytes:

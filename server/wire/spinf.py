@@ -1,5 +1,6 @@
 """Bodies of /v1/score and its chat alias: from JSON values to a call. Answers: `spinf_reply`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,7 @@ from spinf_serve.engine.work import Limits
 from spinf_serve.packs.errors import Refused
 from spinf_serve.server.auth import Caller
 from spinf_serve.server.calls import Budget, Call, Warning, lowered
+from spinf_serve.server.features import ALL_ON, Features, Switches, features_of
 from spinf_serve.server.served_packs import ServedPacks
 from spinf_serve.server.wire.fields import Fields, wrong_type
 from spinf_serve.server.wire.inputs import (
@@ -21,6 +23,7 @@ from spinf_serve.server.wire.inputs import (
 from spinf_serve.server.wire.json_text import Document, half_pair
 from spinf_serve.server.wire.model_field import read_model
 from spinf_serve.server.wire.pack_refs import check_own, read_packs
+from spinf_serve.server.wire.slots import Calibration
 
 _BODY = frozenset({"model", "messages", "inputs", "scoring", "endpoint", "limits", "features"})
 _SCORING = frozenset({"queries", "empty_floor", "case_insensitive", "packs", "precision"})
@@ -31,7 +34,6 @@ _BELONGS = {name: f"scoring.{name}" for name in sorted(_SCORING)} | {
 
 _FEATURES = frozenset({"media", "extraction", "generation"})
 _LIMITS = frozenset(Limits.__dataclass_fields__) | {
-    "max_extractions_per_input",
     "max_frames",
     "max_audio_seconds",
     "max_image_pixels",
@@ -49,6 +51,7 @@ class ScoreRequest:
         full_precision: whether values are wanted unrounded.
         chat: whether it came by the chat alias.
         warnings: fields that were ignored although the caller may expect an effect.
+        calibrations: path of a slot -> how its best answer is calibrated.
     """
 
     call: Call
@@ -57,6 +60,7 @@ class ScoreRequest:
     full_precision: bool
     chat: bool
     warnings: tuple[Warning, ...]
+    calibrations: Mapping[str, Calibration]
 
 
 _CHARS_OF_TOKEN = 8
@@ -64,7 +68,12 @@ _CHARS_OF_TOKEN = 8
 
 
 def read_request(
-    document: Document, engine: Engine, caller: Caller, chat: bool, packs: ServedPacks
+    document: Document,
+    engine: Engine,
+    caller: Caller,
+    chat: bool,
+    packs: ServedPacks,
+    switches: Switches = ALL_ON,
 ) -> ScoreRequest:
     """Reads a body.
 
@@ -88,6 +97,7 @@ def read_request(
         templates=Budget(most, "filled templates"),
         characters=Budget(most * _CHARS_OF_TOKEN, "characters of filled templates"),
         answers=Budget(most, "probabilities of options"),
+        features=_features(body, features_of(engine, switches), caller),
     )
     reading.note(body, _BELONGS)
     if caller.trusted:
@@ -96,10 +106,12 @@ def read_request(
                 reading.note(Fields(body.get(name), name, known))
     if chat:
         if body.get("scoring") is None:
+            why = features_of(engine, switches).generation
             raise Refused(
                 "scoring_required",
-                f"{body.missing('scoring').message}; this route answers questions and writes no "
-                "text: give scoring.queries (with the OpenAI SDK inside extra_body)",
+                f"{body.missing('scoring').message}, and no text is written here"
+                f"{'' if why is None else f': {why}'}; give scoring.queries (with the OpenAI SDK "
+                "inside extra_body)",
                 "scoring",
             )
         _note_ignored(body, reading)
@@ -123,6 +135,7 @@ def read_request(
         full_precision=full_precision,
         chat=chat,
         warnings=tuple(reading.notes),
+        calibrations=reading.calibrations,
     )
 
 
@@ -145,12 +158,8 @@ def _refuse_half_pairs(value: Any) -> None:
 
 
 def _limits(body: Fields, own: Limits, caller: Caller) -> Limits:
-    """The call's limits; from anybody who is not trusted, `limits` and `features` are not read."""
-    if not caller.trusted:
-        return own
-    if body.get("features") is not None:
-        _check_features(Fields(body.get("features"), "features", _FEATURES))
-    if body.get("limits") is None:
+    """The call's limits; from anybody who is not trusted, `limits` is not read."""
+    if not caller.trusted or body.get("limits") is None:
         return own
     limits = Fields(body.get("limits"), "limits", _LIMITS)
     wanted = {name: limits.get(name) for name in _LIMITS if limits.get(name) is not None}
@@ -162,13 +171,19 @@ def _limits(body: Fields, own: Limits, caller: Caller) -> Limits:
     return lowered(own, wanted)
 
 
-def _check_features(features: Fields) -> None:
-    """Everything that `features` could switch off is absent here, so its form is all there is."""
+def _features(body: Fields, own: Features, caller: Caller) -> Features:
+    """What the call may ask for; from anybody who is not trusted, `features` is not read."""
+    if not caller.trusted or body.get("features") is None:
+        return own
+    features = Fields(body.get("features"), "features", _FEATURES)
+    # No model reads media so far, so their form is all there is to it.
     for index, kind in enumerate(features.items("media") or []):
         if type(kind) is not str:
             raise wrong_type(kind, f"features.media.{index}", "a text")
-    features.flag("extraction", False)
-    features.flag("generation", False)
+    return own.without(
+        extraction=not features.flag("extraction", True),
+        generation=not features.flag("generation", True),
+    )
 
 
 def _full_precision(scoring: Fields) -> bool:

@@ -7,10 +7,18 @@ from spinf_serve.engine.api import Engine
 from spinf_serve.engine.work import Result
 from spinf_serve.packs.answer import OptionAnswer, PromptAnswer, rounded
 from spinf_serve.packs.question import Question
-from spinf_serve.server.calls import Input, Usage, Warning, answers_of_packs, shown_answers
+from spinf_serve.server.calls import (
+    Input,
+    Usage,
+    Warning,
+    answers_of_packs,
+    shown_answers,
+    shown_slots,
+)
 from spinf_serve.server.exchange import Timing
 from spinf_serve.server.wire.json_text import encode
 from spinf_serve.server.wire.pack_reply import pack_result
+from spinf_serve.server.wire.slot_reply import slot_body, slot_usage
 from spinf_serve.server.wire.spinf import ScoreRequest
 
 
@@ -70,6 +78,9 @@ def _result(request: ScoreRequest, entry: Input, chunks: Sequence[Result]) -> di
         _query(question, [prompt_body(prompt) for prompt in answer.prompts])
         for question, answer in shown_answers(call, entry, chunks[0])
     ]
+    for place, slot, path, found in shown_slots(entry, chunks[0]):
+        calibration = request.calibrations.get(path)
+        queries.insert(place, slot_body(slot, found, calibration, request.full_precision))
     body: dict[str, Any] = {"input_id": entry.id, "queries": queries}
     if call.packs:
         by_chunk = [answers_of_packs(call, entry, result) for result in chunks]
@@ -143,8 +154,8 @@ def _usage(usage: Usage, extras: bool) -> dict[str, Any]:
     media = {"images": 0, "image_tokens": 0, "video_frames": 0, "video_tokens": 0}
     body: dict[str, Any] = {
         "prompt_tokens": prompt,
-        "completion_tokens": 0,
-        "total_tokens": prompt,
+        "completion_tokens": usage.slots.generated_tokens,
+        "total_tokens": prompt + usage.slots.generated_tokens,
         "prompt_tokens_details": parts,
         "inputs": usage.inputs,
         "content": {
@@ -163,24 +174,29 @@ def _usage(usage: Usage, extras: bool) -> dict[str, Any]:
             "query_tokens": usage.query_tokens,
             "floor_tokens": usage.floor_tokens,
         },
+        **slot_usage(usage.slots),
         "processed_tokens": usage.processed_tokens,
     }
     if usage.packs:
         body["packs"] = {"count": usage.packs, "query_tokens": usage.pack_query_tokens}
     if extras:
-        none_of_these = {"generated_tokens": 0, **media, "audio_ms": 0, "audio_tokens": 0}
-        body |= {"packed_tokens": usage.packed_tokens, **parts, **none_of_these}
+        none_of_these = {**media, "audio_ms": 0, "audio_tokens": 0}
+        body |= {"packed_tokens": usage.packed_tokens, **parts}
+        body |= {"generated_tokens": usage.slots.generated_tokens, **none_of_these}
     return body
 
 
 def _timing(timing: Timing) -> Mapping[str, int]:
-    return {
+    body = {
         "wall_ms": round(timing.wall),
         "queue_ms": round(timing.queue),
         "compile_ms": round(timing.compile),
         "score_ms": round(timing.score),
         "gpu_busy_ms": round(timing.busy),
     }
+    if timing.decode is not None:
+        body["decode_ms"] = round(timing.decode)
+    return body
 
 
 def _engine(engine: Engine) -> dict[str, Any]:

@@ -155,16 +155,6 @@ BAD: list[tuple[str, str | None, object]] = [
         part(type="image_url", image_url={"url": PNG}),
     ),
     (
-        "extraction_disabled",
-        "scoring.queries.0.template",
-        request("x", {"id": "a", "template": "\nThe sum is{n}"}),
-    ),
-    (
-        "generation_disabled",
-        "scoring.queries.0.generate",
-        request("x", {"id": "a", "template": '\nIn short: "{*}"', "generate": True}),
-    ),
-    (
         "unknown_pack",
         "scoring.packs.0.id",
         request(packs=[{"id": "spinf/moderation"}]),
@@ -181,7 +171,13 @@ BAD: list[tuple[str, str | None, object]] = [
 ELSEWHERE = {
     # tests/server/test_served_packs.py
     "pack_of_other_model",
+    # test_extraction.py
+    "too_many_extractions",
+    "extraction_disabled",
+    "generation_disabled",
+    # test_completions.py
     "scoring_required",
+    "no_chat_template",
     "invalid_token",
     "concurrency_limit",
     # tests/contract/test_scheduling.py
@@ -201,9 +197,8 @@ ELSEWHERE = {
     "storage_full",
     "storage_unavailable",
 }
-# They belong to packs, media and extraction, which are not served yet.
+# They belong to packs and media, which are not served yet.
 NOT_YET = {
-    "too_many_extractions",
     "media_disabled",
     "unknown_pack_version",
     "pack_not_available",
@@ -253,13 +248,6 @@ def test_every_code_is_produced_or_not_served_yet():
     produced = {code for code, _, _ in BAD} | ELSEWHERE
     assert produced | NOT_YET == set(CODES)
     assert not produced & NOT_YET
-
-
-@pytest.mark.parametrize("scoring", [{}, {"scoring": None}])
-def test_the_chat_alias_needs_scoring(server, scoring):
-    body = {"model": "jev-latest", "messages": [{"role": "user", "content": "x"}], **scoring}
-    answer = server.http.post("/v1/chat/completions", json=body)
-    assert_error(answer, "scoring_required", "scoring")
 
 
 @pytest.mark.parametrize(

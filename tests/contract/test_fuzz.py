@@ -55,14 +55,29 @@ GOOD: Any = {
         "queries": [
             question("q", empty_floor=False),
             question("grid", template="\nIs it {A}?{?}", combinations="all", values={"A": ["x", "y"]}),
+            {"id": "who", "template": 'Who? "{*}"', "top_k": 2, "calibration": {"a": 1, "b": 0}},
+            {"id": "line", "template": "{*}.", "generate": {"n": 2, "temperature": 1, "top_p": 1}},
         ],
         "empty_floor": True,
         "case_insensitive": True,
         "precision": "full",
     },
     "limits": {"max_options": 5},
-    "features": {"media": ["image"], "extraction": False},
+    "features": {"media": ["image"], "extraction": True},
 }  # fmt: skip
+TEXT: Any = {
+    "model": "stub",
+    "prompt": "It came late.",
+    "messages": [{"role": "user", "content": [{"type": "text", "text": "It came late."}]}],
+    "max_tokens": 5,
+    "temperature": 0.5,
+    "top_p": 0.5,
+    "seed": 1,
+    "stop": ["x", "y"],
+    "stream": True,
+    "stream_options": {"include_usage": True},
+    "n": 1,
+}
 MEDIA: Any = request(
     [
         {"type": "text", "text": "See"},
@@ -140,6 +155,14 @@ def test_a_spoilt_request(server, body, path):
 
 
 @relaxed
+@given(body=spoilt(TEXT), path=st.sampled_from(["completions", "chat/completions"]))
+def test_a_spoilt_request_for_a_text(server, body, path):
+    if isinstance(body, dict):
+        body.pop("messages" if path == "completions" else "prompt", None)
+    send(server, f"/v1/{path}", body)
+
+
+@relaxed
 @given(body=spoilt(GOOD))
 def test_a_spoilt_request_of_a_trusted_caller(trusting, body):
     send(trusting, "/v1/score", body)
@@ -154,6 +177,9 @@ def test_any_bytes(server, raw):
 
 
 def test_the_good_bodies_are_good(server):
+    for path, other in (("completions", "messages"), ("chat/completions", "prompt")):
+        body = {name: value for name, value in TEXT.items() if name != other}
+        assert server.http.post(f"/v1/{path}", json=body).status_code == 200
     assert server.http.post("/v1/score", json=GOOD).status_code == 200
     assert server.http.post("/v1/score", json=MEDIA).json()["error"]["code"] == (
         "media_not_supported"

@@ -83,12 +83,6 @@ def test_a_refusal_is_a_bad_request_error_with_code_param_and_type(client, sent,
     assert ask(client).results
 
 
-def test_without_scoring_the_refusal_names_it(client):
-    with pytest.raises(openai.BadRequestError) as caught:
-        client.chat.completions.create(model="jev-latest", messages=MESSAGES)
-    assert (caught.value.code, caught.value.param) == ("scoring_required", "scoring")
-
-
 def test_a_body_that_is_too_large_is_a_status_error(client):
     with pytest.raises(openai.APIStatusError) as caught:
         ask(client, messages=[{"role": "user", "content": "x" * 200_000}])

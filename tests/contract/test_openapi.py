@@ -18,14 +18,17 @@ from spinf_serve.server.openapi import asking
 from spinf_serve.server.openapi.document import document
 from spinf_serve.server.openapi.operation import Operation
 from spinf_serve.server.openapi.routes import operations
+from spinf_serve.server.openapi.slots import SEARCHED_TEMPLATE
 from spinf_serve.server.wire import (
     content,
     decisions,
     inputs,
     media,
     pack_refs,
+    slots,
     spinf,
     systemone,
+    texts,
 )
 from tests.contract.conftest import LIMITS, TOKEN
 from tests.support import api_page, documents
@@ -196,7 +199,12 @@ READ = {
     "CallLimits": frozenset(Limits.__dataclass_fields__),
     "Features": spinf._FEATURES,
     "Input": inputs._INPUT,
-    "Query": inputs._QUERY - set(inputs._SLOT_FIELDS),
+    "Query": inputs._QUERY - set(slots.SLOT_FIELDS),
+    "SearchedSlot": inputs._QUERY - {"empty_floor"},
+    "WrittenSlot": inputs._QUERY - {"empty_floor"},
+    "CompletionRequest": texts._COMPLETION,
+    "ChatTextRequest": texts._CHAT | {"scoring"},
+    "ChatMessage": texts._MESSAGE,
     "Message": content._MESSAGE,
     "PackReference": pack_refs._PACK,
     "Decision": pack_refs._DECISION,
@@ -260,6 +268,13 @@ def test_templates_are_told_as_they_are_read():
 
 
 WORDS = " ".join(f"word{n}" for n in range(600))
+SLOTS: list[dict[str, Any]] = [
+    {"id": "text", "template": 'Who? "{*}"', "top_k": 2, "max_tokens": 4, "group": "g"},
+    {"id": "number", "template": "How many{n}", "calibration": {"a": 2}, "generate": None},
+    {"id": "amount", "template": "{X}{$}", "combinations": "all", "values": {"X": ["a", "b"]}},
+    {"id": "written", "template": "{*}.", "generate": True, "max_tokens": 90},
+    {"id": "drawn", "template": "{*}", "generate": {"temperature": 1, "n": 2}},
+]
 
 
 @pytest.mark.parametrize(
@@ -268,6 +283,7 @@ WORDS = " ".join(f"word{n}" for n in range(600))
         request("It came late.", precision="full"),
         request("It came late.", question("q", group="g", empty_floor=False)),
         {**several("a", "b"), "endpoint": "desk", "model": "stub"},
+        request("1,234 of 5 % on $3.", *SLOTS),
         {**request("x"), "limitz": 1, "limits": {"max_options": 3}, "features": {"media": []}},
         request("x", packs=[{"id": "demo/draft"}]),
         request("x", packs=[{"id": "demo/support", "include_queries": True}]),
@@ -435,3 +451,34 @@ def test_an_answer_with_a_field_that_is_not_told_is_seen(server):
     ]
     del body["usage"]["inputs"]
     assert SCHEMAS.faults(schema, body) == ['usage: "inputs" is a required property']
+
+
+def test_it_tells_what_texts_are_answered_with(server):
+    for path, name, sent in (
+        ("completions", "completions", {"prompt": "a b c", "stop": ["x"]}),
+        ("chat/completions", "chat", {"messages": [{"role": "user", "content": "a b c"}]}),
+    ):
+        assert SCHEMAS.faults(scheme_of_body(name), sent) == []
+        answer = server.http.post(f"/v1/{path}", json=sent)
+        assert answer.status_code == 200, answer.text
+        assert_told(name, answer)
+        refused = server.http.post(f"/v1/{path}", json={**sent, "n": 3})
+        assert refused.status_code == 400
+        assert_told(name, refused)
+        stream = server.http.post(f"/v1/{path}", json={**sent, "stream": True})
+        kind = stream.headers["content-type"].split(";")[0]
+        assert kind in by_name(name).replies[200].content
+
+
+def test_templates_of_slots_are_told_as_they_are_read():
+    for template, fits in {
+        "\nDays:{n}": True,
+        "{W} cost{$}": True,
+        'Who? "{*}"': True,
+        "{*} a {{b}}": True,
+        "{*} a\nb": False,
+        "{n} days": False,
+        "Late?{?}": False,
+    }.items():
+        pattern = {"type": "string", "pattern": SEARCHED_TEMPLATE}
+        assert (SCHEMAS.faults(pattern, template) == []) is fits, template

@@ -49,6 +49,7 @@ BEYOND = {
         "option_too_long",
         "request_too_large",
         "template_too_long",
+        "too_many_extractions",
         "too_many_combinations",
         "too_many_options",
         "too_many_prompts",

@@ -431,9 +431,9 @@ def test_models_is_one_body_for_three_clients(server):
         assert isinstance(model[key], str)
     assert model["status"] == "available"
     assert {"spinf-12b", "jev-latest"} <= set(model["aliases"])
-    assert model["capabilities"] == ["score"]
+    assert model["capabilities"] == ["score", "extract", "generate"]
     assert model["media"] == []
-    assert model["features"] == {"media": [], "extraction": False, "generation": False}
+    assert model["features"] == {"media": [], "extraction": True, "generation": True}
     assert model["limits"]["max_content_tokens"] == LIMITS.max_content_tokens
     for name in (model["id"], model["name"], *model["aliases"]):
         assert server.score(request() | {"model": name.upper()}).status_code == 200

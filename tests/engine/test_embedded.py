@@ -144,7 +144,7 @@ def test_slices_of_the_vocabulary_add_up_to_one(engine):
     ]
     packed = next_pass(deque(trees), 2048)
     assert packed is not None
-    columns = engine._forward.finish(engine._forward.start(packed))
+    columns = engine._forward.finish(engine._forward.start(packed)).logprobs
     assert len(columns) == engine.tokenizer.vocab_size
     assert np.exp(columns.astype(np.float64)).sum() == pytest.approx(1, abs=1e-4)
 

@@ -59,7 +59,7 @@ class MadeUp:
         columns = torch.from_numpy(plan.columns)
         if self.ops.device.type == "cuda":
             columns = columns.pin_memory().to(self.ops.device, non_blocking=True)
-        return SimpleNamespace(columns=columns, column_start=None)
+        return SimpleNamespace(columns=columns, column_start=None, top_reads=())
 
     def forward(self, layout):
         if self.ops.device.type == "cuda":
@@ -88,8 +88,8 @@ def test_on_the_cpu_a_pass_is_done_when_it_is_started():
     assert forward.done(first)
     assert first.layout_seconds >= 0.02
     assert first.device_seconds >= 0.03
-    assert forward.finish(first).tolist() == [-3, -5]
-    assert forward.finish(second).tolist() == [-7]
+    assert forward.finish(first).logprobs.tolist() == [-3, -5]
+    assert forward.finish(second).logprobs.tolist() == [-7]
 
 
 def test_memory_that_is_not_there_is_told_and_what_was_taken_is_free():
@@ -100,7 +100,7 @@ def test_memory_that_is_not_there_is_told_and_what_was_taken_is_free():
     assert model.held is not None
     assert model.held() is None
     assert caught.value.__context__ is None
-    assert forward.finish(forward.start(packed_of(3))).tolist() == [-3]
+    assert forward.finish(forward.start(packed_of(3))).logprobs.tolist() == [-3]
 
 
 def test_another_fault_is_passed_on_as_it_is():
@@ -122,7 +122,7 @@ def test_a_gpu_works_while_the_host_goes_on():
     found = [forward.finish(one) for one in started]
     waited = time.perf_counter() - before
     assert all(map(forward.done, started))
-    assert [array.tolist() for array in found] == [[-0.0], [-0.0, -1.0], [-0.0, -1.0, -2.0]]
+    assert [one.logprobs.tolist() for one in found] == [[-0.0], [-0.0, -1.0], [-0.0, -1.0, -2.0]]
     # A tenth of a second each at 2 GHz.
     assert launched < waited / 2
     assert waited >= sum(one.device_seconds for one in started) > 0.15
@@ -132,7 +132,7 @@ def test_a_gpu_works_while_the_host_goes_on():
 def test_results_stay_as_they_are_while_later_passes_run():
     _, forward = forward_on("cuda")
     found = [forward.finish(forward.start(packed_of(n, n + 1))) for n in range(20)]
-    assert [array.tolist() for array in found] == [[-n, -n - 1] for n in range(20)]
+    assert [one.logprobs.tolist() for one in found] == [[-n, -n - 1] for n in range(20)]
 
 
 @pytest.mark.gpu
@@ -144,7 +144,7 @@ def test_a_pass_that_a_gpu_cannot_hold_leaves_room_for_the_next():
         forward.start(packed_of(3))
     assert torch.cuda.memory_reserved() <= before + 2**21
     model.gib = 0
-    assert forward.finish(forward.start(packed_of(3))).tolist() == [-3]
+    assert forward.finish(forward.start(packed_of(3))).logprobs.tolist() == [-3]
 
 
 @pytest.mark.gpu

@@ -63,9 +63,8 @@ def test_usage_counts_shared_questions_once_and_prompts_for_each_input():
         Limits(),
     )
     floors = {1: 10, 2: 20}
-    usage = usage_of(
-        call, [counts(5, 7, 12, floors), counts(6, 7, 13, floors), counts(1, 2, 3, {2: 20, 3: 30})]
-    )
+    costs = [counts(5, 7, 12, floors), counts(6, 7, 13, floors), counts(1, 2, 3, {2: 20, 3: 30})]
+    usage = usage_of(call, [Result((), cost, True) for cost in costs])
     assert (usage.inputs, usage.questions, usage.combinations, usage.options) == (3, 3, 4, 6)
     assert usage.prompts == 3 + 3 + 2
     assert (usage.content_tokens, usage.query_tokens, usage.packed_tokens) == (12, 16, 28)

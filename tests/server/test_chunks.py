@@ -7,7 +7,8 @@ import pytest
 from spinf_serve.engine.work import Limits
 from spinf_serve.packs.decision import DecisionCall
 from spinf_serve.packs.errors import Refused
-from spinf_serve.packs.question import Prompt, Question
+from spinf_serve.packs.question import Prompt, Question, Slot
+from spinf_serve.packs.template import SlotKind
 from spinf_serve.server.calls import Call, Input, UsedPack
 from spinf_serve.server.chunks import chunked
 from spinf_serve.server.served_packs import Fit
@@ -89,3 +90,12 @@ def test_a_long_content_that_may_not_be_cut_is_refused_with_the_reason(packs, ow
     assert (caught.value.code, caught.value.param) == ("content_too_long", "inputs.0")
     assert says in caught.value.message
     assert "the limit is 20" in caught.value.message
+
+
+def test_a_long_content_with_a_slot_of_its_own_is_not_cut():
+    asked = call(WORDS, used("max"))
+    slot = Slot("sum", (Prompt("Sum:"),), SlotKind.NUMBER)
+    entry = replace(asked.inputs[0], slots=(slot,), slot_paths=("s",), slot_places=(0,))
+    with pytest.raises(Refused, match="'sum'") as caught:
+        chunked(stub().as_engine(), replace(asked, inputs=(entry,)))
+    assert (caught.value.code, caught.value.param) == ("content_too_long", "inputs.0")

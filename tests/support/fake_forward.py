@@ -11,7 +11,7 @@ from typing import cast
 
 import numpy as np
 
-from spinf_serve.engine.pipeline import Started
+from spinf_serve.engine.pipeline import ReadBack, Started
 from spinf_serve.engine.stats import DeviceMemory
 from spinf_serve.engine.tree.packing import PackedPass
 
@@ -29,7 +29,7 @@ class FakeStarted:
     """A pass in flight: its place among all passes, and what `finish` will give."""
 
     number: int
-    columns: np.ndarray
+    found: ReadBack
     layout_seconds: float = 0.0
     device_seconds: float = 0.0
 
@@ -46,6 +46,7 @@ class FakeForward:
         calls: every start and finish with the number of its pass, in order; failed ones too.
         trees: keys of the trees that have a part in each pass, by its number.
         kept: trunk tokens kept for later passes, by tree.
+        saved: trunk and path up to each saved row, by its place.
         most_kept: the most trees that were kept at once.
         cached_bytes: room for trunks that outlive their trees; a token takes one byte.
         nan_tokens: reads whose path holds one of these tokens give NaN.
@@ -60,6 +61,8 @@ class FakeForward:
         self.calls: list[tuple[str, int]] = []
         self.trees: list[set[int]] = []
         self.kept: dict[int, list[int]] = {}
+        self.saved: dict[int, list[int]] = {}
+        self._path_of: dict[int, list[int]] = {}
         self.most_kept = 0
         self.cached_bytes = 0
         self._reserved: dict[int, int] = {}
@@ -86,7 +89,7 @@ class FakeForward:
         self.most_kept = max(self.most_kept, len(self.kept))
         if number in self.start_faults:
             raise self.start_faults[number]
-        started = FakeStarted(number, self.columns(packed))
+        started = FakeStarted(number, self.found(packed))
         if number in self.finish_faults:
             # What it wrote is as lost as what it read.
             for part in packed.plan.slices:
@@ -97,12 +100,12 @@ class FakeForward:
     def done(self, started: Started) -> bool:
         return self.ended(cast(FakeStarted, started).number)
 
-    def finish(self, started: Started) -> np.ndarray:
+    def finish(self, started: Started) -> ReadBack:
         own = cast(FakeStarted, started)
         self.calls.append(("finish", own.number))
         if own.number in self.finish_faults:
             raise self.finish_faults[own.number]
-        return own.columns
+        return own.found
 
     def memory(self) -> DeviceMemory | None:
         return None
@@ -121,8 +124,28 @@ class FakeForward:
         self._reserved[key] = tokens
         return True
 
+    def found(self, packed: PackedPass) -> ReadBack:
+        """What a pass comes to."""
+        plan = packed.plan
+        columns = self.columns(packed)
+        if plan.is_plain:
+            return ReadBack(columns)
+        path_of = self._path_of
+        for row, place in zip(plan.save_rows.tolist(), plan.save_places.tolist(), strict=True):
+            self.saved[place] = path_of[row]
+        top = min(plan.top, self.vocab)
+        ids = np.zeros((len(plan.top_reads), top), np.int32)
+        best = np.full(ids.shape, np.nan, np.float32)
+        for number, read in enumerate(plan.top_reads):
+            path = path_of[int(plan.read_rows[read])]
+            if not self.nan_tokens & set(path):
+                logprobs = next_logprobs(path, self.vocab)
+                ids[number] = np.argsort(-logprobs, kind="stable")[:top]
+                best[number] = logprobs[ids[number]]
+        return ReadBack(columns, ids, best)
+
     def columns(self, packed: PackedPass) -> np.ndarray:
-        """[C] what a pass comes to."""
+        """[C] log-probabilities of a pass's columns."""
         plan = packed.plan
         self.rows.append(len(plan.tokens))
         # What a pass writes is there from the next one on.
@@ -135,14 +158,22 @@ class FakeForward:
             trunks.append(before + here)
             if part.keep:
                 self.kept[part.key] = trunks[-1]
-        path_of = {}
+        path_of: dict[int, list[int]] = {}
         for rows, n, at in zip(plan.path_rows, plan.path_len, plan.path_slice, strict=True):
-            for depth in range(n):
-                path_of[int(rows[depth])] = trunks[at] + plan.tokens[rows[: depth + 1]].tolist()
+            tokens: list[int] = []
+            for row in rows[:n].tolist():
+                if row >= len(plan.tokens):
+                    saved = self.saved[int(plan.ghosts[row - len(plan.tokens)])]
+                    assert saved[:-1] == trunks[at] + tokens, "a ghost of another path"
+                    tokens.append(saved[-1])
+                else:
+                    tokens.append(int(plan.tokens[row]))
+                    path_of[row] = trunks[at] + tokens
         out = np.full(len(plan.columns), np.nan, np.float32)
         for n, row in enumerate(plan.read_rows):
             start, stop = plan.column_start[n : n + 2]
             logprobs = next_logprobs(path_of[int(row)], self.vocab)
             if not self.nan_tokens & set(path_of[int(row)]):
                 out[start:stop] = logprobs[plan.columns[start:stop]]
+        self._path_of = path_of
         return out

@@ -61,7 +61,7 @@ def parts(raw: bytes) -> dict[str, float]:
     request = read_request(decode(raw), engine, ANYBODY, False, packs)
     jobs = compile_call(engine, request.call)
     results = stub.run([job.work for job in jobs])
-    usage = usage_of(request.call, [result.counts for result in results])
+    usage = usage_of(request.call, results)
 
     def answer() -> bytes:
         return reply(
@@ -82,7 +82,7 @@ def parts(raw: bytes) -> dict[str, float]:
         - best(lambda: decode(raw)),
         "usage and warnings": best(
             lambda: (
-                usage_of(request.call, [result.counts for result in results]),
+                usage_of(request.call, results),
                 warnings_of(request.call, results),
             )
         ),

@@ -25,11 +25,12 @@ class _Heads:
     """One layer's rows by key/value head, float32.
 
     Behind the N rows lie `TRUNK_BLOCK` slack rows, which a run of rows may reach into; behind these
-    the keys and values of short kept trunks. D is padded with zeros to a multiple of `HEAD_TILE`.
+    the keys and values of short kept trunks, then of ghosts. D is padded with zeros to a multiple of
+    `HEAD_TILE`.
 
     Attributes:
         q: [G, N + slack, group, D].
-        k, v: [G, N + slack + kept, D].
+        k, v: [G, N + slack + kept + ghosts, D].
         out: [G, N, group, D].
         lse: [G, N, group] log-sum-exp over the keys that are in `out` so far.
     """
@@ -56,9 +57,12 @@ def attention(
 ) -> torch.Tensor:
     """Tree attention; q [N or R, H, D], k and v [N, G, D] -> [N or R, H * D] in q's dtype.
 
-    Also stores the trunk keys and values that a later pass needs.
+    Also stores the keys and values that a later pass needs.
     """
+    if len(layout.save_rows):
+        layout.branches.save(layer, k, v, layout.save_rows, layout.save_places)
     heads = _by_head(layout, q, k, v, scale, window, reads_only)
+    _appear(heads, layout, layer, k.shape[2])
     _keep(heads, layout, layer)
     _borrow(heads, layout, layer)
     work = layout.reads if reads_only else layout.every
@@ -87,7 +91,7 @@ def _by_head(
     rows, kv_heads, used = k.shape
     group, size = q.shape[1] // kv_heads, padded_head(used)
     wide = rows + TRUNK_BLOCK
-    all_keys = wide + TRUNK_BLOCK * len(layout.borrowed)
+    all_keys = wide + TRUNK_BLOCK * len(layout.borrowed) + len(layout.ghosts)
     queries = _buffer(layout, "q", kv_heads, wide, group, size)
     keys = _buffer(layout, "k", kv_heads, all_keys, size)
     values = _buffer(layout, "v", kv_heads, all_keys, size)
@@ -140,6 +144,16 @@ def _borrow(heads: _Heads, layout: CpuLayout, layer: int) -> None:
         heads.k[:, start : start + TRUNK_BLOCK].copy_(kept.keys[layer])
         heads.v[:, start : start + TRUNK_BLOCK].copy_(kept.values[layer])
         start += TRUNK_BLOCK
+
+
+def _appear(heads: _Heads, layout: CpuLayout, layer: int, used: int) -> None:
+    """Lays the ghosts of a pass where tiles can index them; heads have `used` values."""
+    if len(layout.ghosts):
+        start = heads.k.shape[1] - len(layout.ghosts)
+        keys, values = heads.k[:, start:], heads.v[:, start:]
+        keys[..., :used].copy_(layout.branches.keys(layer, layout.ghosts).transpose(0, 1))
+        values[..., :used].copy_(layout.branches.values(layer, layout.ghosts).transpose(0, 1))
+        _confine_nan(keys, values)
 
 
 def _indexed(heads: _Heads, tiles: Tiles) -> None:

@@ -72,8 +72,8 @@ class Tiles(Generic[Array]):
     Attributes:
         tile: [tiles, TILE_FIELDS], those with the most keys first.
         stretch: [folds, slots, STRETCH_FIELDS]; a slot without a stretch has no entries.
-        path_key: [folds, slots * STRETCH] pass row of each key; behind a path's end, and in a slot
-            without a stretch, some key of the tree.
+        path_key: [folds, slots * STRETCH] pass row of each key, N + i for ghost i; behind a path's
+            end, and in a slot without a stretch, some key of the tree.
     """
 
     tile: Array
@@ -106,6 +106,7 @@ class DeviceLayout(Generic[Array]):
     Attributes:
         tokens, positions: [N] as in `Pass`.
         read_rows, column_start, columns: as in `Pass`.
+        ghosts, save_rows, save_places, top_reads: as in `Pass`.
         every, reads: the queries.
         kinds: by kind of layers, in the order given.
     """
@@ -115,6 +116,10 @@ class DeviceLayout(Generic[Array]):
     read_rows: Array
     column_start: Array
     columns: Array
+    ghosts: Array
+    save_rows: Array
+    save_places: Array
+    top_reads: Array
     every: Queries[Array]
     reads: Queries[Array]
     kinds: tuple[KindLayout[Array], ...]
@@ -141,6 +146,10 @@ def lay_out(
         read_rows=plan.read_rows,
         column_start=plan.column_start,
         columns=plan.columns,
+        ghosts=plan.ghosts,
+        save_rows=plan.save_rows,
+        save_places=plan.save_places,
+        top_reads=plan.top_reads,
         every=Queries(_int32(every.query), every.position),
         reads=Queries(_int32(reads.query), reads.position),
         kinds=tuple(
@@ -165,6 +174,10 @@ def mapped(layout: DeviceLayout[Array], change: Callable[[Array], Other]) -> Dev
         read_rows=change(layout.read_rows),
         column_start=change(layout.column_start),
         columns=change(layout.columns),
+        ghosts=change(layout.ghosts),
+        save_rows=change(layout.save_rows),
+        save_places=change(layout.save_places),
+        top_reads=change(layout.top_reads),
         every=queries(layout.every),
         reads=queries(layout.reads),
         kinds=tuple(

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from spinf_serve.engine.kernels.linear.cpu import ROW_TILE
+from spinf_serve.engine.kernels.tree_attention.branches import Branches
 from spinf_serve.engine.tree.plan import TRUNK_BLOCK, Pass, TreeSlice
 
 TILE = 16
@@ -113,6 +114,10 @@ class CpuLayout:
         kept: by slice number, the trunk keys that are or will be kept.
         borrowed: numbers of the slices whose short trunk was read in an earlier pass; `TRUNK_BLOCK`
             keys of each are laid behind row N + TRUNK_BLOCK, in this order.
+        ghosts: [K] places of saved rows, whose keys lie behind the borrowed ones.
+        save_rows, save_places: [S] rows to save, and where.
+        top_reads, top: as in `Pass`.
+        branches: the saved rows.
         every: the tiles of all rows; `reads` of those that hold a read row.
         buffers: scratch memory that layers with the same heads share, by use and shape.
     """
@@ -126,12 +131,18 @@ class CpuLayout:
     slices: tuple[TreeSlice, ...]
     kept: dict[int, Kept]
     borrowed: tuple[int, ...]
+    ghosts: torch.Tensor
+    save_rows: torch.Tensor
+    save_places: torch.Tensor
+    top_reads: torch.Tensor
+    top: int
+    branches: Branches
     every: TileSet
     reads: TileSet
     buffers: dict[tuple[str, tuple[int, ...]], torch.Tensor] = field(default_factory=dict)
 
 
-def lay_out(plan: Pass, kept: dict[int, Kept]) -> CpuLayout:
+def lay_out(plan: Pass, kept: dict[int, Kept], branches: Branches) -> CpuLayout:
     """Index tensors of a pass; `kept` maps slice numbers to stored trunk keys."""
     rows = len(plan.tokens)
     padding = -rows % ROW_TILE
@@ -153,6 +164,12 @@ def lay_out(plan: Pass, kept: dict[int, Kept]) -> CpuLayout:
         slices=plan.slices,
         kept=kept,
         borrowed=borrowed,
+        ghosts=_index(plan.ghosts),
+        save_rows=_index(plan.save_rows),
+        save_places=_index(plan.save_places),
+        top_reads=_index(plan.top_reads),
+        top=plan.top,
+        branches=branches,
         every=_tile_set(plan, runs, np.ones(rows, bool)),
         reads=_tile_set(plan, runs, is_read),
     )
@@ -163,11 +180,13 @@ class _Runs:
     """What indexed tiles are cut from: the paths, then the short trunks as paths of their own.
 
     Attributes:
-        rows: [runs, W] pass row at each depth, W a multiple of TILE; behind the end the first row.
+        rows: [runs, W] row at each depth, of the pass or, for ghosts, behind the borrowed keys; W
+            is a multiple of TILE; behind the end stands the first row.
         own: [runs, W] bool, whether the run owns the row.
         base: [runs] position of depth 0.
         trunk_keys: [runs] keys of a short trunk before it, padded to TILE; 0 when there is none.
         trunk_row: [runs] row of the first of these.
+        passed: rows of the pass.
     """
 
     rows: np.ndarray
@@ -175,6 +194,7 @@ class _Runs:
     base: np.ndarray
     trunk_keys: np.ndarray
     trunk_row: np.ndarray
+    passed: int
 
 
 def _runs(plan: Pass, borrowed: tuple[int, ...], borrowed_row: int) -> _Runs:
@@ -191,7 +211,9 @@ def _runs(plan: Pass, borrowed: tuple[int, ...], borrowed_row: int) -> _Runs:
     ends = np.concatenate((plan.path_len, length))[:, None]
     owns = np.concatenate((plan.path_own, np.zeros_like(length)))[:, None]
     rows = np.full((len(ends), len(depth)), -1)
-    rows[: len(plan.path_len), : plan.path_rows.shape[1]] = plan.path_rows
+    ghost_row = borrowed_row + TRUNK_BLOCK * len(borrowed) - len(plan.tokens)
+    path_rows = np.where(plan.path_rows < len(plan.tokens), 0, ghost_row) + plan.path_rows
+    rows[: len(plan.path_len), : plan.path_rows.shape[1]] = path_rows
     rows[len(plan.path_len) :] = first[:, None] + depth
     padded = np.where(is_short, -(-trunk_len // TILE) * TILE, 0)
     zeros = np.zeros_like(length)
@@ -201,12 +223,15 @@ def _runs(plan: Pass, borrowed: tuple[int, ...], borrowed_row: int) -> _Runs:
         base=np.concatenate((trunk_len[plan.path_slice], zeros)),
         trunk_keys=np.concatenate((padded[plan.path_slice], zeros)),
         trunk_row=np.concatenate((trunk_row[plan.path_slice], zeros)),
+        passed=len(plan.tokens),
     )
 
 
 def _tile_set(plan: Pass, runs: _Runs, wanted: np.ndarray) -> TileSet:
     """The work that has a wanted row in it."""
-    own = runs.own & wanted[runs.rows]
+    # A run owns no ghost.
+    in_pass = runs.rows < len(wanted)
+    own = runs.own & in_pass & wanted[np.where(in_pass, runs.rows, 0)]
     found: list[Tiles] = []
     for start in range(0, own.shape[1], TILE):
         has_own = own[:, start : start + TILE].any(axis=1)
@@ -278,6 +303,8 @@ def _tiles(
     path_rows = runs.rows[batch.run, depths[0] : depths[1]]
     key_rows = np.concatenate((trunk_row + np.where(in_trunk, key, 0), path_rows), axis=1)
     key_place = np.concatenate((np.where(in_trunk, key, UNSEEN), base + depth), axis=1)
+    # Ghosts fill tiles up, and are no queries: another row does as well.
+    query_rows = np.where(batch.rows < runs.passed, batch.rows, 0)
     step = MOST_KEYS // key_rows.shape[1] or 1
     found = []
     for at in range(0, len(batch.run), step):
@@ -288,7 +315,7 @@ def _tiles(
                 rows=rows.shape[1],
                 keys=key_rows.shape[1],
                 merge=merge,
-                query_rows=_index(rows.ravel()),
+                query_rows=_index(query_rows[part].ravel()),
                 key_rows=_index(key_rows[part].ravel()),
                 query_place=_place((base + batch.depth)[part]),
                 key_place=_place(key_place[part]),

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from spinf_serve.engine.extraction.answers import SlotAnswers
-from spinf_serve.engine.extraction.generation import Generation, Sampling
+from spinf_serve.engine.extraction.generation import Generation
 from spinf_serve.engine.extraction.vocabulary import Vocabulary
+from spinf_serve.packs.question import Sampling
 from tests.engine.extraction.toy_model import ToyModel, ToyTokenizer, run
 
 PIECES = ("a", " b", "C", "\n", '"', '!"', b"\xc3", b"\xa4")

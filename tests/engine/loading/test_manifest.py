@@ -174,7 +174,8 @@ def test_the_manifests_that_come_along_are_sound():
             assert owner[name] == manifest.served.id
         assert (manifest.max_tokens, manifest.token_budget) == (tokens, 16_384)
         assert dict(manifest.limits) == asdict(Limits())
-        assert (manifest.served.capabilities, manifest.served.media) == (("score",), ())
+        assert manifest.served.capabilities == ("score", "extract", "generate")
+        assert manifest.served.media == ()
         assert manifest.source.repo == manifest.served.base_model == f"google/gemma-4-{size}B"
     claimed = [name for manifest in manifests for name in names(manifest)]
     assert len(claimed) == len(set(claimed))

@@ -22,9 +22,9 @@ def answer(option: OptionAnswer, residual=0.5, floor_residual=None):
     result = Result((QuestionAnswer("late", (prompt,), True),), COUNTS, True)
     call = Call((Input("0", "inputs.0", "x", (QUESTION,), ("scoring.queries.0",), 1),), Limits())
     raw = reply(
-        ScoreRequest(call, "spinf-12b", None, False, False, ()),
+        ScoreRequest(call, "spinf-12b", None, False, False, (), {}),
         [result],
-        usage_of(call, [COUNTS]),
+        usage_of(call, [result]),
         [],
         engine=StubEngine().as_engine(),
         request_id="scr_1",

@@ -1,0 +1,163 @@
+"""Works with slots: which of them are under way, and their steps among what else waits.
+
+What a step continues lies in the device's memory until the last one, so only so many works are under
+way at a time; further ones wait, by priority and then in the order of their coming. Knows no
+answers.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from spinf_serve.engine.decoding import Decoding, Places
+from spinf_serve.engine.extraction.answers import SlotAnswers
+from spinf_serve.engine.schedule import Schedule
+from spinf_serve.engine.scoring.job import Job
+from spinf_serve.engine.stats import Stats
+from spinf_serve.engine.tree.packing import Tree
+from spinf_serve.engine.turn import Turn
+
+PASSES_UNDER_WAY: Final = 8
+"""Works with slots are under way as long as their trees have the rows of so many passes."""
+
+
+@dataclass(slots=True, eq=False)
+class _Running:
+    """A work with slots.
+
+    Attributes:
+        decoding: once it is under way.
+        step: what is read next for its slots.
+        opened_at: when its tree was read, in seconds; None before.
+        ended_at: when its last slot ended.
+    """
+
+    job: Job
+    turn: Turn
+    decoding: Decoding | None = None
+    step: Tree | None = None
+    opened_at: float | None = None
+    ended_at: float | None = None
+
+
+class SlotWorks:
+    """Belongs to the engine's thread."""
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        stats: Stats,
+        pass_tokens: int,
+        vocab_size: int,
+        next_key: Callable[[], int],
+    ) -> None:
+        """`next_key` names trees, each otherwise; tokens of slots are below `vocab_size`."""
+        self._schedule = schedule
+        self._stats = stats
+        self._most_rows = PASSES_UNDER_WAY * pass_tokens
+        self._vocab_size = vocab_size
+        self._next_key = next_key
+        self._places = Places()
+        self._running: dict[int, _Running] = {}
+        self._by_step: dict[int, _Running] = {}
+        self._waiting: list[_Running] = []
+        self._rows = 0
+
+    @property
+    def saved_rows(self) -> int:
+        """Rows that are saved now."""
+        return self._places.taken
+
+    def put(self, job: Job, turn: Turn) -> None:
+        """Queues a work, now or when others have ended."""
+        running = _Running(job, turn)
+        self._running[job.tree.key] = running
+        self._waiting.append(running)
+        self._admit()
+
+    def job_of(self, step: Tree) -> Job | None:
+        """The work that a step is of; None for other trees."""
+        running = self._by_step.get(step.key)
+        return None if running is None else running.job
+
+    def step_key(self, job: Job) -> int | None:
+        """Key of the step that a work waits for."""
+        running = self._running.get(job.tree.key)
+        return None if running is None or running.step is None else running.step.key
+
+    def is_through(self, job: Job) -> bool:
+        """Whether all slots of a work whose tree was read have ended; begins with them if need be."""
+        running = self._running[job.tree.key]
+        if running.opened_at is None and running.decoding is not None:
+            running.opened_at = time.perf_counter()
+            running.decoding.opened()
+            self._continue(running)
+        return running.ended_at is not None
+
+    def take(self, step: Tree) -> None:
+        """A step was read, and what came of it is numbers."""
+        running = self._by_step.pop(step.key)
+        if running.decoding is None:
+            raise AssertionError("a step of a work that is not under way")
+        running.decoding.take(step)
+        self._continue(running)
+
+    def answers(self, job: Job) -> tuple[list[SlotAnswers], float]:
+        """What the slots of a work gave that is through, and how many seconds it took."""
+        running = self._running[job.tree.key]
+        if running.decoding is None or running.opened_at is None or running.ended_at is None:
+            raise AssertionError("a work is answered before its slots have ended")
+        return running.decoding.answers, running.ended_at - running.opened_at
+
+    def drop(self, job: Job) -> None:
+        """Nobody waits for a work any more; one without slots is no error."""
+        running = self._running.pop(job.tree.key, None)
+        if running is None:
+            return
+        if running.decoding is None:
+            self._waiting.remove(running)
+            return
+        running.decoding.end()
+        self._rows -= job.tree.packed_tokens
+        if running.step is not None:
+            self._by_step.pop(running.step.key, None)
+            self._schedule.drop(running.step)
+            running.step.cancelled = True
+        self._admit()
+
+    def _continue(self, running: _Running) -> None:
+        if running.decoding is None:
+            return
+        step = running.step = running.decoding.step(self._next_key())
+        if step is None:
+            running.ended_at = time.perf_counter()
+            return
+        self._stats.decode_rows += len(step.trie.tokens)
+        self._by_step[step.key] = running
+        self._schedule.put(step, running.turn)
+
+    def _admit(self) -> None:
+        """Begins with works that wait while there is room for them; one always has room."""
+        while self._waiting:
+            first = min(self._waiting, key=lambda one: one.turn.priority)
+            tree = first.job.tree
+            if self._rows and self._rows + tree.packed_tokens > self._most_rows:
+                return
+            self._waiting.remove(first)
+            self._rows += tree.packed_tokens
+            openings = first.job.forest.openings
+            first.decoding = Decoding(
+                tree, openings, first.job.slots, self._places, self._vocab_size
+            )
+            self._schedule.put(tree, first.turn)
+
+
+def is_finite(tree: Tree) -> bool:
+    """Whether all that was read of a tree is numbers."""
+    return bool(
+        np.isfinite(tree.logprobs).all()
+        and all(np.isfinite(part).all() for part in tree.top_logprobs)
+    )

@@ -35,7 +35,7 @@ fix: $(VENV)/.test
 	$(RUN) -m tests.support.documents
 
 test: $(VENV)/.test $(VENV)/.model
-	$(RUN) -m pytest -m "not gpu" $(ARGS)
+	$(RUN) -m pytest -m "not gpu" -n 2 --dist loadfile $(ARGS)
 
 gpu: $(VENV)/.test
 	$(RUN) -m pytest -m gpu $(ARGS)

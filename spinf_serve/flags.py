@@ -14,7 +14,14 @@ from spinf_serve.server.setting_forms import Switch, Texts
 from spinf_serve.streams import complain
 
 ENGINE_PACKAGES = ("torch", "tokenizers", "huggingface_hub")
-SERVER_PACKAGES = ("fastapi", "prometheus_client", "python_multipart", "uvicorn", "zstandard")
+SERVER_PACKAGES = (
+    "fastapi",
+    "jinja2",
+    "prometheus_client",
+    "python_multipart",
+    "uvicorn",
+    "zstandard",
+)
 EVALS_PACKAGES = ("duckdb", "openpyxl", "scipy", "sklearn")
 GPU_PACKAGES = ("triton",)
 

@@ -317,7 +317,7 @@ def test_while_the_model_loads_requests_are_told_when_to_come_back():
         ready, live = server.http.get("/readyz"), server.http.get("/livez")
         assert (ready.status_code, live.status_code) == (503, 503)
         assert ready.json() == {"ready": False, "reason": "warming_up"}
-        assert live.json() == {"live": False}
+        assert live.json() == {"live": False, "reason": "warming_up"}
         loading.set()
 
 

@@ -34,8 +34,9 @@ fix: $(VENV)/.test
 	$(RUN) -m ruff format .
 	$(RUN) -m tests.support.documents
 
+# Idle threads of torch sleep: with two workers they would take the cores from those at work.
 test: $(VENV)/.test $(VENV)/.model
-	$(RUN) -m pytest -m "not gpu" -n 2 --dist loadfile $(ARGS)
+	OMP_WAIT_POLICY=passive $(RUN) -m pytest -m "not gpu" -n 2 --dist loadfile $(ARGS)
 
 gpu: $(VENV)/.test
 	$(RUN) -m pytest -m gpu $(ARGS)

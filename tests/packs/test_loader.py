@@ -353,7 +353,11 @@ def test_a_category_s_own_threshold_holds_where_a_model_has_none():
         ("[1.0, -0.5]", "[1.0, -0.5], beta: [1, 2]", "anger.beta: has 2 numbers; write three"),
         ("[1.0, -0.5]", "[1.0, -0.5], beta: [-0.1, 2, 3]", "anger.beta.0: is -0.1; a map that"),
         ("[1.0, -0.5]", "[1.0, -0.5], beta: [1, -2, 3]", "anger.beta.1: is -2; a map that rises"),
-        ("[1.0, -0.5]", "[1.0, -0.5], beta: [1, 2, .nan]", "beta.2: is the text '.nan'; write a finite"),
+        (
+            "[1.0, -0.5]",
+            "[1.0, -0.5], beta: [1, 2, .nan]",
+            "beta.2: is the text '.nan'; write a finite",
+        ),
         ("[1.0, -0.5]", "[1.0, -0.5], beta: [1, 2, 1.0e7]", "anger.beta: is [1, 2, 10000000.0]"),
         ("threshold: 0.4", "threshold: 1.4", "anger.threshold: is 1.4; write a number between"),
         ("demo/two:", "DEMO/one:", "a second set of numbers for the model 'DEMO/one'"),

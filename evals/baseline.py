@@ -115,6 +115,7 @@ def _target(target: TargetReport) -> dict[str, Any]:
     choices = None
     if judged.choices is not None:
         choices = asdict(judged.choices) | {"p": judged.choices.p.tolist()}
+    mapped = judged.calibrated
     return {
         "target": judged.target,
         "decides": target.decides,
@@ -132,6 +133,7 @@ def _target(target: TargetReport) -> dict[str, Any]:
             "label": list(judged.labels),
             "score": scores,
             "flagged": flagged,
+            **({} if mapped is None else {"calibrated": mapped.tolist()}),
         },
         "choices": choices,
     }
@@ -154,6 +156,7 @@ def _read_target(told: Mapping[str, Any]) -> TargetReport:
         told["threshold"],
         # Files of before questions were targets have none.
         None if told.get("choices") is None else _read_choices(told["choices"]),
+        np.array(scored["calibrated"], dtype=np.float64) if "calibrated" in scored else None,
     )
     return TargetReport(
         judged,

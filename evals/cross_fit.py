@@ -92,7 +92,7 @@ def cross_fit(
     cuts: list[float] = []
     tallies = np.zeros(4)
     for repeat in range(repeats):
-        for train, left_out in _split(codes, holds, folds, seed + repeat):
+        for train, left_out in split(codes, holds, folds, seed + repeat):
             choice = choose(train)
             if choice is None:
                 continue
@@ -115,9 +115,15 @@ def cross_fit(
     )
 
 
-def _split(
+def split(
     codes: NDArray[np.int64], holds: NDArray[np.bool_], folds: int, seed: int
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Positions of the rows kept and left out, fold by fold: stratified, no group split.
+
+    Args:
+        codes: [N], the number of each row's group. holds: [N].
+        folds: no more than there are groups of either kind.
+    """
     # Many small groups make the grouped splitter slow, and rows that stand alone need none.
     if len(np.unique(codes)) == len(codes):
         alone = StratifiedKFold(folds, shuffle=True, random_state=seed)

@@ -14,6 +14,7 @@ from hashlib import sha256
 
 import numpy as np
 
+from spinf_serve.evals.beta_maps import with_beta_maps
 from spinf_serve.evals.certify import allowance
 from spinf_serve.evals.data.rows import data_digest, rows
 from spinf_serve.evals.judged import QUESTION
@@ -116,7 +117,14 @@ def fit_pack(
         )
     fitting = _fit(pack, identity.served, part, _base_rates(pack, wishes))
     book = _Book(project, dataset, pack, identity.bits, digest, by, planned)
-    constants, answers = _promised(pack, fitting.constants, part, held, wishes, book)
+    mapped = with_beta_maps(
+        pack,
+        fitting.constants,
+        score(pack, fitting.constants, part.answers),
+        part.rows,
+        _base_rates(pack, wishes),
+    )
+    constants, answers = _promised(pack, mapped.constants, part, held, wishes, book)
     basis = Basis(
         identity.model,
         identity.bits,
@@ -140,7 +148,7 @@ def fit_pack(
         len(part.rows.ids),
         len(held.rows.ids),
         refused,
-        (*fitting.notes, *_unused(part.rows)),
+        (*fitting.notes, *mapped.notes, *_unused(part.rows)),
     )
 
 

@@ -64,6 +64,7 @@ class Judged:
         threshold: flagged at this score and above; None likewise, and for a decision by category.
         choices: of a question with other than two options; None for all else. It has no scores
             then, its labels are True where known, and its verdicts tell whether the choice is right.
+        calibrated: the scores of a category through its `beta` map, [N]; None without one.
     """
 
     target: str
@@ -75,6 +76,7 @@ class Judged:
     flagged: tuple[bool, ...] | None
     threshold: float | None = None
     choices: Choices | None = None
+    calibrated: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         lengths = {
@@ -82,6 +84,7 @@ class Judged:
             "groups": self.groups,
             "labels": self.labels,
             "scores": self.scores,
+            "calibrated scores": self.calibrated,
             "flagged": self.flagged,
             "choices": None if self.choices is None else self.choices.chosen,
             "labelled options": None if self.choices is None else self.choices.true,

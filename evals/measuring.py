@@ -27,6 +27,7 @@ from spinf_serve.evals.judged import (
 from spinf_serve.evals.metrics.agreement import kappa
 from spinf_serve.evals.metrics.areas import Area, roc_area
 from spinf_serve.evals.metrics.classification import Rates, rates
+from spinf_serve.evals.metrics.probability import brier, ece, log_loss, noise_level
 from spinf_serve.evals.metrics.report import report
 from spinf_serve.evals.metrics.slices import by
 from spinf_serve.evals.questions import asked, choice_figures, with_answers
@@ -179,6 +180,7 @@ def judged_targets(
                 scored.scores[id],
                 known_flags if in_force[id] is not None else None,
                 in_force[id],
+                calibrated=scored.calibrated.get(id),
             )
         )
     deciding = [
@@ -245,12 +247,16 @@ def measured(
         figures["roc_area"] = _area(whole.ranking["p"].roc, len(at))
         figures["pr_area"] = _area(whole.ranking["p"].pr, len(at))
         if whole.word is not None:
-            brier, loss = whole.word.brier, whole.word.log_loss
-            figures["brier"] = figure_of(brier.value, brier.interval, len(at))
+            squares, loss = whole.word.brier, whole.word.log_loss
+            figures["brier"] = figure_of(squares.value, squares.interval, len(at))
             figures["log_loss"] = figure_of(loss.value, loss.interval, len(at))
             figures["ece"] = Measured(whole.word.ece, n=len(at))
             noise = whole.word.noise.mean
         notes = whole.notes
+        if judged.calibrated is not None and len(at):
+            more, told = _calibrated(judged.calibrated[at], holds, weights, groups)
+            figures |= more
+            notes = (*notes, told)
     unlabelled = len(judged.rows) - len(at)
     if unlabelled:
         notes = (f"{unlabelled} of {len(judged.rows)} answered rows have no label for it", *notes)
@@ -281,6 +287,24 @@ def measured(
         parts = parts[:_MANY_SLICES]
     shown = tuple(Slice(one.name, one.value, one.rows, one.result, one.warning) for one in parts)
     return TargetReport(judged, figures, confusion, noise, shown, notes=notes)
+
+
+def _calibrated(
+    p: NDArray[np.float64],
+    holds: NDArray[np.bool_],
+    weights: NDArray[np.float64] | None,
+    groups: list[str | None] | None,
+) -> tuple[dict[str, Measured], str]:
+    """How far the values of a `beta` map can be taken at their word, and their ece by chance."""
+    figures = {}
+    for name, of in (("brier", brier), ("log_loss", log_loss)):
+        found = of(p, holds, weights=weights, groups=groups)
+        if found is not None:
+            figures[f"calibrated_{name}"] = figure_of(found.value, found.interval, len(p))
+    figures["calibrated_ece"] = Measured(ece(p, holds, weights=weights), n=len(p))
+    chance = noise_level(p, weights=weights, groups=groups)
+    by_chance = "" if chance is None else f"; an ece of {chance.mean:.3f} is chance for them"
+    return figures, f"calibrated figures are of its scores through its beta map{by_chance}"
 
 
 @dataclass(frozen=True, slots=True)

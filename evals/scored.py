@@ -7,7 +7,8 @@ one IEEE operation an element. Knows no project file, no labels and no engine.
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from math import exp, log
 
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinf_serve.packs.answer import rounded
-from spinf_serve.packs.categories import CategoryScore, category_scores, sigmoid
+from spinf_serve.packs.categories import CategoryScore, calibrated, category_scores, sigmoid
 from spinf_serve.packs.decision import (
     DecisionCall,
     Routed,
@@ -91,12 +92,14 @@ class Scored:
         z: read -> distance of its value from the usual one, in standard deviations.
         macros: category -> mean z.
         scores: category -> score, 0 to 1.
+        calibrated: category with a `beta` map -> its score through it, 0 to 1.
     """
 
     count: int
     z: Mapping[str, Numbers]
     macros: Mapping[str, Numbers]
     scores: Mapping[str, Numbers]
+    calibrated: Mapping[str, Numbers] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +260,12 @@ def score(pack: Pack, constants: Constants, answers: Answers) -> Scored:
     for id, macro in macros.items():
         slope, shift = constants.categories[id].platt
         scores[id] = _each(sigmoid, slope * macro + shift)
-    return Scored(answers.count, z, macros, scores)
+    mapped = {
+        id: _each(partial(calibrated, fit.beta), scores[id])
+        for id, fit in constants.categories.items()
+        if fit.beta is not None
+    }
+    return Scored(answers.count, z, macros, scores, mapped)
 
 
 def outcomes(

@@ -253,6 +253,9 @@ def _category_fit(
         notes((*path, "platt"), f"has {len(platt)} numbers; write two, `[a, b]`")
     elif max(map(abs, platt)) > MOST:
         notes((*path, "platt"), f"is {platt}; no fit gives more than {MOST:g}, fit again")
+    beta = given.get("beta")
+    if beta is not None:
+        beta = _beta(beta, (*path, "beta"), notes)
     if block.inline and "threshold" not in given:
         notes.missing(
             path,
@@ -268,7 +271,19 @@ def _category_fit(
         quantiles = Quantiles(tuple(quantiles["levels"]), tuple(quantiles["values"]))
     if platt is None or len(platt) != 2:
         return None
-    return CategoryFit((platt[0], platt[1]), threshold, quantiles)
+    return CategoryFit((platt[0], platt[1]), threshold, quantiles, beta)
+
+
+def _beta(given: Sequence[float], path: Path, notes: Notes) -> tuple[float, float, float] | None:
+    if len(given) != 3:
+        notes(path, f"has {len(given)} numbers; write three, `[a, b, c]`, or remove it")
+        return None
+    for index, slope in enumerate(given[:2]):
+        if slope < 0:
+            notes((*path, index), f"is {slope}; a map that rises has a and b of 0 or more")
+    if max(map(abs, given)) > MOST:
+        notes(path, f"is {given}; no fit gives more than {MOST:g}, fit again")
+    return given[0], given[1], given[2]
 
 
 def _check_quantiles(quantiles: Mapping[str, Sequence[float]], path: Path, notes: Notes) -> None:

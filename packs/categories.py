@@ -6,12 +6,15 @@ Formulas of the pack format. Knows no decision.
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import exp
+from math import exp, log, log1p
 from typing import Literal
 
 from spinf_serve.packs.pack import Constants, Cuts, Pack, Quantiles
 
 Band = Literal["act", "review", "pass"]
+
+LEAST_SCORE = 2.0**-53
+"""What a score of 0 counts as, and 1 less this what 1 counts as, below a `beta` map."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +28,14 @@ class CategoryScore:
             when it has no threshold.
         band: None when the pack has no cuts for the category; `pass` while something that it
             requires is not flagged, whatever its score.
+        calibrated: the score through the category's `beta` map; None without one.
     """
 
     score: float
     percentile: float | None
     flagged: bool | None
     band: Band | None
+    calibrated: float | None = None
 
 
 def category_macros(pack: Pack, z: Mapping[str, float]) -> dict[str, float]:
@@ -77,7 +82,7 @@ def category_scores(
     cuts = constants.bands.categories if constants.bands is not None else {}
     result = {}
     for id, category in pack.categories.items():
-        quantiles = constants.categories[id].quantiles
+        quantiles, beta = constants.categories[id].quantiles, constants.categories[id].beta
         band: Band | None = None
         if id in cuts:
             met = all(flags[required] for required in category.requires)
@@ -90,6 +95,7 @@ def category_scores(
             None if quantiles is None else percentile(quantiles, scores[id]),
             flags[id],
             band,
+            None if beta is None else calibrated(beta, scores[id]),
         )
     return result
 
@@ -104,6 +110,17 @@ def percentile(quantiles: Quantiles, score: float) -> float:
     above = bisect_right(values, score)
     low, high = values[above - 1], values[above]
     return levels[above - 1] + (score - low) / (high - low) * (levels[above] - levels[above - 1])
+
+
+def calibrated(beta: tuple[float, float, float], score: float) -> float:
+    """The beta map of a score: sigmoid(a ln s - b ln(1 - s) + c), rising where a and b are.
+
+    M. Kull, T. Silva Filho and P. Flach, "Beyond sigmoids", Electronic Journal of Statistics 11,
+    2017. 0 and 1 count as `LEAST_SCORE` away from them.
+    """
+    on_score, on_rest, shift = beta
+    held = min(max(score, LEAST_SCORE), 1 - LEAST_SCORE)
+    return sigmoid(on_score * log(held) - on_rest * log1p(-held) + shift)
 
 
 def band_of(score: float, cuts: Cuts) -> Band:

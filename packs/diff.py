@@ -164,6 +164,8 @@ def _add_fitted(facts: Facts, pack: Pack, constants: Constants) -> None:
     for id, category in constants.categories.items():
         group = facts[f"category {id}"]
         group[f"{model}: platt"] = list(category.platt)
+        if category.beta is not None:
+            group[f"{model}: beta"] = list(category.beta)
         group[f"{model}: threshold"] = category.threshold
         if category.quantiles is not None:
             group[f"{model}: levels"] = list(category.quantiles.levels)

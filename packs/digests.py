@@ -32,14 +32,18 @@ def constants_digest(constants: Constants) -> str:
     """Of the fitted numbers: what a proof stands for.
 
     Left out are the model's name, which has aliases (the proof names the model by its own digest),
-    the proof, and whether the micro layer's lock holds, which follows from the rest of the file.
-    An int and the float of the same value count as one.
+    the proof, whether the micro layer's lock holds, which follows from the rest of the file, and
+    the categories' `beta`, which no cut looks at. An int and the float of the same value count as
+    one.
     """
     layer = constants.layer
     return _of(
         {
             "reads": {id: _floats(asdict(fit)) for id, fit in constants.reads.items()},
-            "categories": {id: _floats(asdict(fit)) for id, fit in constants.categories.items()},
+            "categories": {
+                id: {key: _floats(part) for key, part in asdict(fit).items() if key != "beta"}
+                for id, fit in constants.categories.items()
+            },
             "max_threshold": _floats(constants.max_threshold),
             "layer": None
             if layer is None

@@ -225,7 +225,7 @@ def _fit_category(
             notes.append(f"{where}: its reads do not move over the labelled rows; its map is flat")
         if base_rate is not None and 0 < positives < int(known.sum()):
             own = positives / int(known.sum())
-            shift = rounded(shift + _log_odds(base_rate) - _log_odds(own))
+            shift = rounded(shift + log_odds(base_rate) - log_odds(own))
             notes.append(
                 f"{where}: {own:.3g} of its labelled rows hold, and its map is moved to the stated"
                 f" base rate of {base_rate:.3g}"
@@ -347,7 +347,8 @@ def _layer_inputs(pack: Pack, model: str) -> tuple[str, ...]:
     return tuple(written.get("inputs") or (f"c:{id}" for id in pack.categories))
 
 
-def _log_odds(share: float) -> float:
+def log_odds(share: float) -> float:
+    """ln(share / (1 - share)) of a share between 0 and 1."""
     return log(share / (1 - share))
 
 

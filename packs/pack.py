@@ -102,11 +102,17 @@ class Quantiles:
 
 @dataclass(frozen=True, slots=True)
 class CategoryFit:
-    """`score = sigmoid(platt[0] * macro + platt[1])`; flagged at `threshold` and above."""
+    """`score = sigmoid(platt[0] * macro + platt[1])`; flagged at `threshold` and above.
+
+    Attributes:
+        beta: `a, b, c` of the map from a score to its `calibrated` value, see
+            `spinf_serve.packs.categories.calibrated`; None without. Nothing is decided by it.
+    """
 
     platt: tuple[float, float]
     threshold: float | None = None
     quantiles: Quantiles | None = None
+    beta: tuple[float, float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,10 @@ def block_of(constants: Constants, body: Mapping[str, Any]) -> Object:
         if fit.mu:
             block["reads"][name]["mu"] = fit.mu[0] if kinds[name] == "option" else list(fit.mu)
     for name, category in constants.categories.items():
-        row: Object = {"platt": list(category.platt), "threshold": category.threshold}
+        row: Object = {"platt": list(category.platt)}
+        if category.beta is not None:
+            row["beta"] = list(category.beta)
+        row["threshold"] = category.threshold
         if category.quantiles is not None:
             row["normal_quantiles"] = {
                 "levels": list(category.quantiles.levels),
@@ -142,7 +145,7 @@ def has_inline(file: Mapping[str, Any]) -> bool:
         or any(
             category.get(key) is not None
             for category in file["categories"].values()
-            for key in ("platt", "normal_quantiles")
+            for key in ("platt", "beta", "normal_quantiles")
         )
         or any(layer.get(key) is not None for key in ("weights", "lock"))
     )
@@ -166,7 +169,7 @@ def split(file: Mapping[str, Any]) -> tuple[Object, Object | None]:
         body["reads"].append({key: value for key, value in read.items() if key not in keys})
     body["categories"] = {}
     for name, category in file["categories"].items():
-        keys = ("platt", "threshold", "normal_quantiles")
+        keys = ("platt", "beta", "threshold", "normal_quantiles")
         block["categories"][name] = {key: category[key] for key in keys if key in category}
         body["categories"][name] = {k: v for k, v in category.items() if k not in keys}
     body["decision"] = dict(file["decision"])

@@ -168,7 +168,8 @@ def _inlined(file: Any, block: Mapping[str, Any], name: str) -> Any:
             )
             raise InvalidPack([PackFault(message, name)])
         for id, row in block[what].items():
-            there[id].pop("normal_quantiles", None)
+            for key in ("beta", "normal_quantiles"):
+                there[id].pop(key, None)
             there[id].update(row)
     decision = file.setdefault("decision", {})
     for mode, part in block.get("decision", {}).items():

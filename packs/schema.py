@@ -197,6 +197,12 @@ class Quantiles(Part):
     values: list[Number] = Field(description="The score at each fraction, non-decreasing.")
 
 
+_BETA = (
+    "Fitted: `[a, b, c]` of calibrated = sigmoid(a · ln score - b · ln(1 - score) + c), shown "
+    "beside the score; a and b are 0 or more. Nothing is decided by it."
+)
+
+
 class Category(Part):
     """What is scored."""
 
@@ -211,6 +217,7 @@ class Category(Part):
     platt: Maybe[list[Number]] = Field(
         None, description="Fitted: `[a, b]` of score = sigmoid(a · mean of z + b)."
     )
+    beta: Maybe[list[Number]] = Field(None, description=_BETA)
     threshold: Maybe[Number] = Field(
         None, description="Flagged at this score and above, 0 to 1; null only reports the score."
     )
@@ -307,6 +314,7 @@ class FittedCategory(Part):
     """What was fitted of a category."""
 
     platt: list[Number] = Field(description="`[a, b]` of score = sigmoid(a · mean of z + b).")
+    beta: Maybe[list[Number]] = Field(None, description=_BETA)
     threshold: Maybe[Number] = Field(
         None,
         description="Flagged at this score and above; left out, the category's own is taken, and "

@@ -166,8 +166,11 @@ def _doubts(
     parts: Mapping[str, Sequence[SampleRow]],
 ) -> Iterator[str]:
     """What to distrust of each category's figures, a line each."""
+    own = pack.constants((fitting.constants.model,))
     for id in pack.categories:
         where = f"categories.{id}"
+        if own is not None and own.categories[id].beta is not None:
+            yield f"{where}: its beta map is gone with the scores before; `spinf-serve fit` makes one"
         silent = fitting.constants.categories[id].threshold is None
         if silent and f"{where}: {NO_THRESHOLD}" not in fitting.notes:
             yield (

@@ -207,6 +207,9 @@ def _fitted(pack: Pack) -> Iterator[str]:
             for id, fit in constants.categories.items()
         ]
         yield from (f"  {line}" for line in table(rows, right=(1, 2, 3)))
+        for id, fit in constants.categories.items():
+            if fit.beta is not None:
+                yield f"  {id}: calibrated by beta {' '.join(f'{one:.4g}' for one in fit.beta)}"
         rows = [("read", "mean", "sd", "mu")]
         rows += [
             (id, f"{fit.mean:.4g}", f"{fit.sd:.4g}", " ".join(f"{one:.3g}" for one in fit.mu))

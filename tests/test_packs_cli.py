@@ -443,6 +443,19 @@ def test_fit_says_what_to_distrust(run, started, server):
     assert {id for id, _ in turned} == below
 
 
+def test_fit_says_that_it_makes_no_beta_map_anew(run, started, server):
+    arguments = ("fit", "mood/pack.yaml", "--server", server.url)
+    assert "beta map" not in run(*arguments)[1]
+    text = (started / "pack.yaml").read_text()
+    with_map = re.sub(r"(platt: \[[^]]*\])", r"\1, beta: [1, 2, 0.5]", text, count=1)
+    (started / "pack.yaml").write_text(with_map)
+    shown = run("show", "mood/pack.yaml")[1]
+    assert ": calibrated by beta 1 2 0.5\n" in shown
+    code, out, _ = run(*arguments)
+    assert code == 0 and out.count(": its beta map is gone with the scores before") == 1
+    assert (started / "pack.yaml").read_text() == text
+
+
 def test_a_server_is_named_by_its_root(run, started, server):
     for ending in ("/v1", "/v1/", "/v1/score"):
         code, _, err = run("lint", "mood/pack.yaml", "--server", server.url + ending)

@@ -21,6 +21,7 @@ _SHORT = (
     "ece",
 )
 _MORE_OF_CHOICES = ("log_loss", "risk_area")
+_MORE_OF_CALIBRATED = ("calibrated_brier", "calibrated_ece", "log_loss", "calibrated_log_loss")
 
 
 def lines(
@@ -40,11 +41,10 @@ def lines(
     for target in evaluation.targets:
         told += ["", target.judged.target]
         choices = target.judged.choices
-        names = [
-            name
-            for name in (*_SHORT, *(() if choices is None else _MORE_OF_CHOICES))
-            if name in target.metrics
-        ]
+        more: tuple[str, ...] = () if choices is None else _MORE_OF_CHOICES
+        if target.judged.calibrated is not None:
+            more = _MORE_OF_CALIBRATED
+        names = [name for name in (*_SHORT, *more) if name in target.metrics]
         width = max(10, *(len(name) + 1 for name in names)) if names else 10
         told += [f"  {name:<{width}}{figure(target.metrics[name])}" for name in names]
         if choices is not None:

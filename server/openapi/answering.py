@@ -148,11 +148,12 @@ def _category() -> Schema:
     return filled(
         {
             "score": optional(p("null for a draft")),
+            "calibrated": p("the score as a share, where the pack has a `beta` map for it"),
             "percentile": optional(p("among ordinary contents; null without quantiles")),
             "flagged": optional(flag("null without a threshold")),
             "band": word("where the pack has cuts for it", *_BANDS),
         },
-        maybe=("band",),
+        maybe=("calibrated", "band"),
     )
 
 

@@ -49,11 +49,10 @@ def pack_result(
 
 
 def _category(found: CategoryScore, shown: Shown) -> Body:
-    body: Body = {
-        "score": shown(found.score),
-        "percentile": _optional(found.percentile, shown),
-        "flagged": found.flagged,
-    }
+    body: Body = {"score": shown(found.score)}
+    if found.calibrated is not None:
+        body["calibrated"] = shown(found.calibrated)
+    body |= {"percentile": _optional(found.percentile, shown), "flagged": found.flagged}
     if found.band is not None:
         body["band"] = found.band
     return body

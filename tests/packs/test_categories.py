@@ -1,5 +1,6 @@
 """Categories: macros, scores, percentiles, requirements, bands."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spinf_serve.packs.categories import (
+    calibrated,
     category_macros,
     category_scores,
     percentile,
@@ -159,3 +161,22 @@ def test_a_percentile_follows_the_score_and_not_the_threshold():
     for threshold in (None, 0.1, 0.9):
         score = category_scores(pack, known, {"a": 1.0}, {"a": threshold})["a"]
         assert score.percentile == pytest.approx(score.score)
+
+
+@given(
+    beta=st.tuples(st.floats(0, 20), st.floats(0, 20), st.floats(-20, 20)),
+    scores=st.tuples(st.floats(0, 1), st.floats(0, 1)),
+)
+def test_a_beta_map_never_falls_and_takes_every_score(beta, scores):
+    low, high = (calibrated(beta, one) for one in sorted(scores))
+    assert 0 <= low <= high <= 1
+
+
+def test_a_beta_map_is_that_of_its_formula():
+    # sigmoid(0.5 ln 0.2 - 2 ln 0.8 + 1) = 0.2 ** 0.5 * 0.8 ** -2 * e over 1 more than that.
+    odds = 0.2**0.5 * 0.8**-2 * math.e
+    assert calibrated((0.5, 2.0, 1.0), 0.2) == pytest.approx(odds / (1 + odds), abs=1e-15)
+    assert calibrated((1.0, 1.0, 0.0), 0.3) == pytest.approx(0.3, abs=1e-15)
+    ends = [calibrated((1.0, 1.0, 0.0), one) for one in (0.0, 1.0)]
+    assert ends == pytest.approx([2.0**-53, 1.0], abs=1e-15)
+    assert 0 < ends[0] and ends[1] < 1

@@ -25,7 +25,7 @@ from spinf_serve.packs.pack import (
     Quantiles,
     ReadFit,
 )
-from spinf_serve.packs.plain import inlined, lock_of
+from spinf_serve.packs.plain import inlined, lock_of, plain
 from spinf_serve.packs.save import save_constants
 
 DRAFT = """\
@@ -299,6 +299,23 @@ def test_inline_numbers_of_a_json_pack_change_in_place(path: Path) -> None:
     expected = expected.replace(', "proof": {"of": "old numbers"}', "")
     assert path.read_text() == expected
     assert load_pack(path).fitted == {MODEL: two}
+
+
+def test_a_beta_map_stands_inline_too_comes_back_and_goes(path: Path) -> None:
+    path = path.with_suffix(".json")
+    path.write_text(PLAIN.replace(', "proof": {"of": "old numbers"}', ""))
+    held = load_pack(path).fitted[MODEL]
+    fit = replace(held.categories["c"], beta=(0.5, 2.25, -1.0))
+    mapped = replace(held, categories={"c": fit})
+    before = path.read_text()
+    save_constants(path, mapped)
+    assert json.loads(path.read_text())["categories"]["c"]["beta"] == [0.5, 2.25, -1.0]
+    pack = load_pack(path)
+    assert pack.fitted == {MODEL: mapped}
+    assert plain(pack, MODEL)["categories"]["c"]["beta"] == [0.5, 2.25, -1.0]
+    assert plain(pack, None)["categories"]["c"] == {"label": "C"}
+    save_constants(path, held)
+    assert path.read_text() == before
 
 
 def test_a_json_pack_takes_another_model_under_fitted(path: Path) -> None:

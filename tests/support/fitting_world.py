@@ -1,6 +1,6 @@
 """A pack, a project and labels that follow from the stub's own scores: a world that can be fitted."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import exp
 from pathlib import Path
 from random import Random
@@ -62,10 +62,12 @@ def world(
     sharpness: float = 7.0,
     middle: float = 0.8,
     labelled: Sequence[str] | None = None,
+    chance: Callable[[float], float] | None = None,
 ) -> tuple[Project, str]:
     """A project with dataset `d`, all of it scored by the stub, and the stub's bits.
 
-    A category holds with the chance sigmoid(sharpness * (macro - middle)), by a seed.
+    A category holds with the chance sigmoid(sharpness * (macro - middle)), by a seed, or with
+    `chance` of its macro.
 
     Args:
         test: rows in split `test`, at the end; with 0 nothing is split.
@@ -84,7 +86,8 @@ def world(
     labels = []
     for id in pack.categories if labelled is None else labelled:
         for row, macro in zip(kept.rows, macros[id].tolist(), strict=True):
-            holds = rng.random() < 1 / (1 + exp(-sharpness * (macro - middle)))
+            share = chance(macro) if chance else 1 / (1 + exp(-sharpness * (macro - middle)))
+            holds = rng.random() < share
             labels.append(Label(row, id, "yes" if holds else "no", "ada", now(), "random"))
     put_labels(project, "d", labels)
     if test:

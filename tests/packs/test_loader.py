@@ -427,7 +427,10 @@ LAYER = ("decision", "micro_layer")
         (at(*QUERIES, 0, "options", value=[" a", " a"]), "queries.0.options.1: options 0"),
         (at(*QUERIES, 0, "options", value="yes/no"), "queries.0.options: is the text 'yes/no'"),
         (at(*QUERIES, 0, "max_tokens", value=4), "queries.0.max_tokens: max_tokens belongs to"),
-        (at(*QUERIES, 0, "template", value="{n}"), "queries.0.template: a scored question has no slot"),
+        (
+            at(*QUERIES, 0, "template", value="{n}"),
+            "queries.0.template: a scored question has no slot",
+        ),
         (at(*QUERIES, 1, "combinations", value=None), "queries.1.combinations: the template has"),
         (at(*QUERIES, 1, "combinations", 1, value={"G": "x"}), "queries.1.combinations.1"),
         (at(*QUERIES, 2, "id", value="angry"), "queries.2.id: two questions have the id 'angry'"),

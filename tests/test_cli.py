@@ -506,9 +506,9 @@ def test_a_server_needs_neither_stdin_nor_stdout(root):
         url = line_with(process, "listening on").split("listening on ")[1].split(";")[0]
         line_with(process, "is ready")
         local = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with local.open(f"{url}/readyz") as answer:
+        with local.open(f"{url}/v1/models") as answer:
             assert answer.status == 200
-        assert "200" in line_with(process, "GET /readyz")
+        assert "200" in line_with(process, "GET /v1/models")
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=20)
     finally:

@@ -4,6 +4,7 @@ import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Timer
 
 
 def start_process(root: Path, command: Sequence[str]) -> subprocess.Popen[str]:
@@ -18,10 +19,18 @@ def start_process(root: Path, command: Sequence[str]) -> subprocess.Popen[str]:
     )
 
 
+_SILENCE_SECONDS = 120.0
+
+
 def line_with(process: subprocess.Popen[str], words: str) -> str:
-    """The next line of its log with these words in it."""
+    """The next line of its log with these words in it; the process is killed if it never says them."""
     assert process.stderr is not None
-    for line in process.stderr:
-        if words in line:
-            return line
+    watch = Timer(_SILENCE_SECONDS, process.kill)
+    watch.start()
+    try:
+        for line in process.stderr:
+            if words in line:
+                return line
+    finally:
+        watch.cancel()
     raise AssertionError(f"{words!r} was not said")

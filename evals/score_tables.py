@@ -259,6 +259,18 @@ def identity_of(connection: duckdb.DuckDBPyConnection, bits: str) -> Identity:
     )
 
 
+def identities(connection: duckdb.DuckDBPyConnection) -> list[Identity]:
+    """The models that any score is kept of, the latest first."""
+    found = connection.execute(
+        "SELECT model, bits, served, rounded, facts FROM model"
+        " WHERE id IN (SELECT DISTINCT model FROM score) ORDER BY id DESC"
+    ).fetchall()
+    return [
+        Identity(model, bits, served, rounded, json.loads(facts))
+        for model, bits, served, rounded, facts in found
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class Stored:
     """Kept scores of prompts with equally many options, n of them.

@@ -43,6 +43,7 @@ from spinf_serve.streams import (
     leave,
     replace_closed_streams,
 )
+from spinf_serve.workbench_cli import workbench
 
 if TYPE_CHECKING:
     from spinf_serve.engine.loading.manifest import Manifest
@@ -304,3 +305,4 @@ app.command()(fit)
 app.command("compare")(compare_sides)
 app.command()(decide)
 app.command()(estimate)
+app.command()(workbench)

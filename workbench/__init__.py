@@ -1,1 +1,1 @@
-"""Screens for pack authors. To come."""
+"""The workbench: screens on which a pack is written, seen and made right. Computes nothing itself."""

@@ -70,7 +70,11 @@ ARROWS: Mapping[str, tuple[str, ...]] = {
     "workbench": ("evals", "packs"),
 }
 # File -> what it may import on top of its folder's arrows, inside functions only.
-ON_USE: Mapping[str, tuple[str, ...]] = {"evals.scorer": ("engine.api",)}
+ON_USE: Mapping[str, tuple[str, ...]] = {
+    "evals.scorer": ("engine.api",),
+    # Who answers is opened in one place, as the command line opens it.
+    "workbench.answering": ("engine.api", "server.config"),
+}
 
 
 @dataclass(frozen=True, slots=True)

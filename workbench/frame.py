@@ -1,0 +1,305 @@
+"""What every page stands in: who uses it, which pack, rows and scores it is about, and its errors.
+
+The choice lives in the address (`?pack=…&data=…&split=…&bits=…`), so that a link or a reload shows the
+same page; the session carries it from page to page.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NoReturn
+
+import streamlit as st
+
+from spinf_serve.evals.data.overview import Dataset, datasets
+from spinf_serve.evals.score_tables import Identity, identities
+from spinf_serve.packs.errors import SpinfError, Unusable
+from spinf_serve.packs.faults import InvalidPack, PackFault
+from spinf_serve.packs.files import read_regular
+from spinf_serve.packs.loader import read_pack
+from spinf_serve.packs.pack import Constants, Pack
+from spinf_serve.workbench.desk import Desk, open_desk
+from spinf_serve.workbench.started import Started, started
+
+CHOICE: Final = ("pack", "data", "split", "bits")
+"""Parameters of an address that every page has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A pack's file, read.
+
+    Attributes:
+        pack: None when the file has faults.
+        faults: all of them, with line and column.
+        data: the bytes.
+    """
+
+    pack: Pack | None
+    faults: tuple[PackFault, ...]
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What a page is about.
+
+    Attributes:
+        desk: the project's folder.
+        user: who looks at it.
+        approver: whether they may publish, and put cuts in force.
+        file: of the chosen pack; None when the project has none.
+        dataset: None when the project has none.
+        split: None for all rows.
+        model: whose kept scores are shown; None while nothing is kept.
+    """
+
+    desk: Desk
+    user: str
+    approver: bool
+    file: Path | None
+    dataset: str | None
+    split: str | None
+    model: Identity | None
+
+    @property
+    def bits(self) -> str | None:
+        """Digest of the model and machine whose scores are shown."""
+        return None if self.model is None else self.model.bits
+
+    def loaded(self) -> Loaded | None:
+        """The chosen pack as it lies on disk; None without one."""
+        return None if self.file is None else load(self.file)
+
+    def pack(self) -> Pack:
+        """The chosen pack. Stops the page with what to do when there is none, or it has faults."""
+        found = self.loaded()
+        if found is None:
+            empty("This project has no pack yet.", "Make one on the page **Pack**.")
+        if found.pack is None:
+            st.error(
+                f"**{self.desk.name_of(self.file)}** has faults, so nothing can be shown"  # type: ignore[arg-type]
+                " for it. Mend them on the page **Pack**."
+            )
+            for fault in found.faults[:10]:
+                st.markdown(f"- line {fault.line}, column {fault.column}: {fault.message}")
+            st.stop()
+        return found.pack
+
+    def constants(self, pack: Pack) -> Constants | None:
+        """The pack's numbers for the model whose scores are shown; None for a draft there."""
+        if self.model is None:
+            return None
+        return pack.constants((self.model.served,))
+
+    def need_dataset(self) -> str:
+        """The chosen dataset; stops the page with what to do when there is none."""
+        if self.dataset is None:
+            empty("This project has no rows yet.", "Import some on the page **Data**.")
+        return self.dataset
+
+    def need_model(self) -> Identity:
+        """Whose scores are shown; stops the page with what to do when nothing was scored."""
+        if self.model is None:
+            empty(
+                "No row of this project has been scored yet.",
+                "Ask a model on the page **Run**; its answers are kept.",
+            )
+        return self.model
+
+
+def bench() -> Bench:
+    """What this run of a page is about, drawn as the choices of the sidebar."""
+    how = started()
+    desk = _desk(how.folder)
+    user = _user(how)
+    approver = not how.approvers or user in how.approvers
+    _take_address()
+    files = {desk.name_of(file): file for file in desk.pack_files()}
+    sets = _datasets(desk)
+    models = _models(desk)
+    with st.sidebar:
+        name = _choose("Pack", "pack", list(files))
+        data = _choose("Rows", "data", [one.name for one in sets])
+        split = _split(desk, data)
+        labels = {one.bits: f"{one.served} · {one.bits[:8]}" for one in models}
+        bits = _choose("Scores of", "bits", list(labels), labels.__getitem__)
+    _give_address()
+    by_bits = {one.bits: one for one in models}
+    return Bench(desk, user, approver, files.get(name or ""), data, split, by_bits.get(bits or ""))
+
+
+def choose(**values: str | None) -> None:
+    """Change what all pages are about, from a page's callback: `pack`, `data`, `split` or `bits`."""
+    for name, value in values.items():
+        st.session_state[f"choice-{name}"] = value
+
+
+def param(name: str) -> str | None:
+    """A parameter of the page's own in the address, such as `question` or `row`."""
+    value: str | None = st.query_params.get(name)
+    return value
+
+
+def set_param(name: str, value: str | None) -> None:
+    """Put such a parameter into the address, or take it out."""
+    if value is None:
+        st.query_params.pop(name, None)
+    elif st.query_params.get(name) != value:
+        st.query_params[name] = value
+
+
+def empty(what: str, then: str) -> NoReturn:
+    """Say that there is nothing yet and what to do, and end the page."""
+    st.info(f"{what} {then}")
+    st.stop()
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Shows what cannot be done as a message: a traceback helps nobody who uses a page."""
+    try:
+        yield
+    except InvalidPack as invalid:
+        for fault in invalid.faults[:20]:
+            st.error(str(fault))
+    except (SpinfError, Unusable) as fault:
+        st.error(str(fault))
+
+
+def load(file: Path) -> Loaded:
+    """A pack's file, read; the same bytes are parsed once."""
+    try:
+        data = read_regular(file)
+    except OSError as error:
+        raise Unusable(f"{file.name} cannot be read: {error.strerror}") from None
+    return read(data, file.name)
+
+
+@st.cache_resource(show_spinner=False, max_entries=64)
+def read(data: bytes, name: str) -> Loaded:
+    """The bytes of a pack's file as a pack, or all of its faults."""
+    try:
+        return Loaded(read_pack(data, name), (), data)
+    except InvalidPack as invalid:
+        faults = tuple(invalid.faults)
+    try:
+        # Numbers of an earlier wording are no reason to show nothing.
+        return Loaded(read_pack(data, name, fitted=False), (), data)
+    except InvalidPack:
+        return Loaded(None, faults, data)
+
+
+@st.cache_resource(show_spinner="Opening the project…")
+def _desk(folder: Path) -> Desk:
+    return open_desk(folder)
+
+
+def _user(how: Started) -> str:
+    if how.user_header is None:
+        return how.user
+    name = (st.context.headers.get(how.user_header) or "").strip()
+    if not name:
+        st.error(
+            f"The proxy in front of this workbench names nobody: no header {how.user_header}."
+            " Open it through the proxy."
+        )
+        st.stop()
+    return name
+
+
+def _take_address() -> None:
+    """An address that was opened goes before what the session held."""
+    if "choice-taken" not in st.session_state:
+        st.session_state["choice-taken"] = True
+        for name in CHOICE:
+            value = st.query_params.get(name)
+            if value is not None:
+                st.session_state[f"choice-{name}"] = value
+
+
+def _give_address() -> None:
+    for name in CHOICE:
+        set_param(name, st.session_state.get(f"choice-{name}"))
+
+
+def _choose(
+    label: str,
+    name: str,
+    options: list[str],
+    shown: Callable[[str], str] = str,
+    none: str | None = None,
+) -> str | None:
+    """One of some names; a choice that is gone falls back to the first."""
+    key = f"choice-{name}"
+    if none is None and not options:
+        st.session_state.pop(key, None)
+        return None
+    given: list[str | None] = [*([None] if none is not None else []), *options]
+    if st.session_state.get(key) not in given:
+        st.session_state[key] = given[0]
+    # Widgets of pages that are not shown lose their keys; the choice is kept beside.
+    index = given.index(st.session_state[key])
+
+    def taken() -> None:
+        st.session_state[key] = st.session_state[f"widget-{name}"]
+
+    st.session_state[f"widget-{name}"] = given[index]
+    st.selectbox(
+        label,
+        given,
+        format_func=lambda one: none if one is None else shown(one),
+        key=f"widget-{name}",
+        on_change=taken,
+    )
+    return st.session_state[key]
+
+
+def _split(desk: Desk, data: str | None) -> str | None:
+    if data is None:
+        return None
+    names = _splits(str(desk.file), data, _stamp(desk))
+    return _choose("Split", "split", names, none="all rows") if names else None
+
+
+def _stamp(desk: Desk) -> tuple[int, int]:
+    """Changes with every write to the project's file."""
+    try:
+        found = desk.file.stat()
+    except OSError as error:
+        raise Unusable(f"{desk.file.name} cannot be read: {error.strerror}") from None
+    return found.st_mtime_ns, found.st_size
+
+
+@st.cache_data(show_spinner=False, max_entries=16)
+def _splits(file: str, data: str, stamp: tuple[int, int]) -> list[str]:
+    with Desk(Path(file).parent, Path(file)).project.open(write=False) as connection:
+        found = connection.execute(
+            "SELECT DISTINCT split FROM item WHERE dataset = ? AND split IS NOT NULL ORDER BY split",
+            [data],
+        ).fetchall()
+    return [name for (name,) in found]
+
+
+def _datasets(desk: Desk) -> list[Dataset]:
+    return _datasets_of(str(desk.file), _stamp(desk))
+
+
+@st.cache_data(show_spinner=False, max_entries=4)
+def _datasets_of(file: str, stamp: tuple[int, int]) -> list[Dataset]:
+    return datasets(Desk(Path(file).parent, Path(file)).project)
+
+
+def _models(desk: Desk) -> list[Identity]:
+    return _models_of(str(desk.file), _stamp(desk))
+
+
+@st.cache_data(show_spinner=False, max_entries=4)
+def _models_of(file: str, stamp: tuple[int, int]) -> list[Identity]:
+    with Desk(Path(file).parent, Path(file)).project.open(write=False) as connection:
+        return identities(connection)
+
+
+stamp = _stamp
+"""Key for what is read from a project and kept for a while."""

@@ -1,0 +1,42 @@
+"""Starts the workbench: Streamlit in this process, with nothing sent or fetched from elsewhere."""
+
+import importlib
+from pathlib import Path
+from typing import Any, Final
+
+from spinf_serve.workbench.desk import open_desk
+from spinf_serve.workbench.started import Started, start_as
+
+MOST_UPLOAD_MB: Final = 1_024
+
+OPTIONS: Final[dict[str, Any]] = {
+    "browser.gatherUsageStats": False,
+    "client.toolbarMode": "minimal",
+    "client.showErrorDetails": "none",
+    "global.developmentMode": False,
+    "runner.magicEnabled": False,
+    "server.fileWatcherType": "none",
+    "server.headless": True,
+    "server.maxUploadSize": MOST_UPLOAD_MB,
+    "server.runOnSave": False,
+    "server.showEmailPrompt": False,
+    # A reload or a dropped connection finds its session again for so many seconds.
+    "server.disconnectedSessionTTL": 3_600,
+    "theme.primaryColor": "#0072B2",
+}
+"""Settings of Streamlit that hold whatever its own configuration files say."""
+
+
+def run(how: Started, host: str, port: int) -> None:
+    """Serve the workbench until it is stopped.
+
+    Raises `Unusable` when the project cannot be opened.
+    """
+    open_desk(how.folder)
+    start_as(how)
+    bootstrap = importlib.import_module("streamlit.web.bootstrap")
+    flags = {**OPTIONS, "server.address": host, "server.port": port}
+    named = {name.replace(".", "_"): value for name, value in flags.items()}
+    bootstrap.load_config_options(flag_options=named)
+    script = str(Path(__file__).parent / "entry" / "app.py")
+    bootstrap.run(script, False, [], named)

@@ -1,0 +1,1 @@
+"""What several pages draw: charts, tables, texts, words for numbers."""

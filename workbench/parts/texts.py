@@ -1,0 +1,59 @@
+"""Texts of rows on a screen: hidden behind a click where a pack is about harm, masked on request."""
+
+import re
+from typing import Final
+
+import streamlit as st
+
+from spinf_serve.packs.pack import Pack
+from spinf_serve.workbench.desk import Desk
+
+HARM_TAGS: Final = frozenset(
+    {"moderation", "safety", "harm", "abuse", "hate", "violence", "selfharm", "sexual", "toxicity"}
+)
+"""Packs with one of these tags have their texts hidden until they are asked for."""
+
+_MASKS: Final = (
+    (re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+"), "[email]"),
+    (re.compile(r"\b(?:https?://|www\.)\S+"), "[link]"),
+    (re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b"), "[account]"),
+    (re.compile(r"(?<![\w.,])(?:\d[ -]?){13,19}(?![\w])"), "[card]"),
+    (re.compile(r"(?<![\w.,])\+?\(?\d(?:[\s()./-]?\d){6,14}(?![\w])"), "[phone]"),
+    (re.compile(r"(?<![\w@])@\w{2,}"), "[handle]"),
+)
+
+
+def masked(text: str) -> str:
+    """The text with what looks like personal data replaced: addresses, numbers, links, handles.
+
+    Names of people stay: they cannot be told from other words without a model.
+    """
+    for pattern, word in _MASKS:
+        text = pattern.sub(word, text)
+    return text
+
+
+def is_about_harm(pack: Pack) -> bool:
+    """Whether a pack's texts are to be hidden until they are asked for."""
+    words = {part for tag in pack.tags for part in re.split(r"\W+", tag.casefold())}
+    return bool(words & HARM_TAGS)
+
+
+def shown_text(desk: Desk, text: str) -> str:
+    """A text as the project's setting wants it: as it is, or masked."""
+    return masked(text) if desk.settings().get("mask") else text
+
+
+def show_text(desk: Desk, pack: Pack | None, text: str, key: str) -> None:
+    """Draw a text; behind a click for a pack about harm, so that until then it is not even sent.
+
+    Args:
+        key: names the row, so that a text that was asked for stays open.
+    """
+    hidden = pack is not None and is_about_harm(pack) and not desk.settings().get("open_texts")
+    if hidden and not st.session_state.get(f"open-{key}"):
+        if not st.button("Show the text", key=f"button-open-{key}", icon=":material/visibility:"):
+            st.caption(f"Hidden: this pack is about harm. {len(text):,} characters.")
+            return
+        st.session_state[f"open-{key}"] = True
+    st.text(shown_text(desk, text))

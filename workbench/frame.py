@@ -20,6 +20,7 @@ from spinf_serve.packs.files import read_regular
 from spinf_serve.packs.loader import read_pack
 from spinf_serve.packs.pack import Constants, Pack
 from spinf_serve.workbench.desk import Desk, open_desk
+from spinf_serve.workbench.parts.glossary import glossary_button
 from spinf_serve.workbench.started import Started, started
 
 CHOICE: Final = ("pack", "data", "split", "bits")
@@ -125,6 +126,7 @@ def bench() -> Bench:
         split = _split(desk, data)
         labels = {one.bits: f"{one.served} · {one.bits[:8]}" for one in models}
         bits = _choose("Scores of", "bits", list(labels), labels.__getitem__)
+        glossary_button()
     _give_address()
     by_bits = {one.bits: one for one in models}
     return Bench(desk, user, approver, files.get(name or ""), data, split, by_bits.get(bits or ""))

@@ -119,7 +119,7 @@ def eval_pack(
         baseline = None
         if against is not None:
             baseline = side_of(against, rows, who, config, _warn, complain, slices)
-        side = measure(given, rows, who(), complain, slices)
+        side = measure(given.pack, rows, who(), complain, slices)
         _finish(judge(side, rules, baseline, new_rows=new_rows), outputs)
 
 

@@ -13,7 +13,6 @@ from spinf_serve import evaluating
 from spinf_serve.eval_cli import compare_sides, eval_pack
 from spinf_serve.evals.project import Project, create
 from spinf_serve.evals.runner import run
-from spinf_serve.pack_files import Given
 from spinf_serve.packs.loader import read_pack
 from tests.support.fitting_world import YAML
 from tests.support.kept_scores import Counting, put
@@ -76,8 +75,7 @@ def verdicts(project, file, scorer, dataset="d", target="anger") -> dict[str, bo
     who = evaluating.Who(scorer.identity, (SERVED.id,), None)
     data = evaluating.Data(project, dataset, None)
     pack = read_pack(file.read_bytes(), str(file))
-    given = Given(pack, file, b"")
-    found = evaluating.measure(given, data, who, print).evaluation.target(target)
+    found = evaluating.measure(pack, data, who, print).evaluation.target(target)
     assert found is not None and found.judged.flagged is not None
     return dict(zip(found.judged.rows, found.judged.flagged, strict=True))
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support import layout
 
 ROOT = Path(__file__).resolve().parent.parent
-LIGHT = ("packs", "evals", "workbench")
+LIGHT = ("packs", "evals")
 LIGHT_FILES = ("server.config", "engine.config", "engine.work", "cli", "__main__")
 
 
@@ -158,6 +158,14 @@ def test_light_folders_load_without_the_extras():
     ]
     names += [f"spinf_serve.{name}" for name in LIGHT_FILES]
     assert layout.heavy(layout.loaded(ROOT, names)) == set()
+
+
+def test_screens_load_without_an_engine_or_a_server():
+    names = [name for name in layout.modules(ROOT) if name.startswith("spinf_serve.workbench")]
+    # Streamlit serves itself with these.
+    brought = {"httpx", "starlette", "uvicorn"}
+    names.remove("spinf_serve.workbench.entry.app")
+    assert layout.heavy(layout.loaded(ROOT, names)) <= brought
 
 
 def test_a_heavy_import_is_seen(tree):

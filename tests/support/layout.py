@@ -251,7 +251,8 @@ def _unpacked_data(root: Path, globs: Mapping[str, list[str]], packages: set[str
         for path in (root / folder).rglob("*"):
             home = ".".join((TOP, *path.relative_to(root).parent.parts))
             shown = path.suffix in (".py", ".pyc", ".md") or path in shipped
-            if path.is_file() and not shown and _inside(home, packages):
+            built = "node_modules" in path.parts
+            if path.is_file() and not shown and not built and _inside(home, packages):
                 yield f"{path.relative_to(root)} is in no package-data"
 
 

@@ -8,14 +8,16 @@ Knows no pack: packs and models are compared alike.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import erfc, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from spinf_serve.evals.judged import Judged, units
+from spinf_serve.evals.metrics.slices import Slice, by
 
 _DRAWS_AT_ONCE = 1 << 22
 
@@ -157,6 +159,48 @@ def compare(
             seed,
         )
     return Comparison(candidate.target, pairing, relabelled, flips, brier)
+
+
+def flips_by_slice(
+    baseline: Judged, candidate: Judged, slices: Mapping[str, Mapping[str, str]]
+) -> tuple[Slice[Flips | None], ...]:
+    """What got fixed and what broke in each slice of the candidate's rows.
+
+    Args:
+        slices: row -> its columns; a row without any is in the slices `(none)`.
+
+    The p of many slices are many tests: correct them with `holm` before one of them is believed.
+    """
+
+    def flips(inside: NDArray[np.bool_]) -> Flips | None:
+        return compare(baseline, _part(candidate, np.flatnonzero(inside)), repeats=1).flips
+
+    return by([slices.get(row, {}) for row in candidate.rows], flips)
+
+
+def _part(judged: Judged, indexes: NDArray[np.int64]) -> Judged:
+    """Some rows of a target."""
+    at = indexes.tolist()
+
+    def taken(values: Sequence[Any] | None) -> Any:
+        return None if values is None else tuple(values[index] for index in at)
+
+    choices = judged.choices
+    if choices is not None:
+        choices = replace(
+            choices, chosen=taken(choices.chosen), true=taken(choices.true), p=choices.p[indexes]
+        )
+    return replace(
+        judged,
+        rows=taken(judged.rows),
+        contents=taken(judged.contents),
+        groups=taken(judged.groups),
+        labels=taken(judged.labels),
+        scores=None if judged.scores is None else judged.scores[indexes],
+        flagged=taken(judged.flagged),
+        choices=choices,
+        calibrated=None if judged.calibrated is None else judged.calibrated[indexes],
+    )
 
 
 def _label(judged: Judged, index: int) -> bool | str | None:

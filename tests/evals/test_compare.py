@@ -3,7 +3,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from spinf_serve.evals.compare import compare, holm, pair
+from spinf_serve.evals.compare import compare, flips_by_slice, holm, pair
 from tests.support.evaluations import drawn, judged
 
 YES, NO = True, False
@@ -151,3 +151,18 @@ def test_holm():
     assert found == pytest.approx({"a": 0.03, "b": 0.06, "c": 0.06, "d": 0.02})
     assert list(found) == ["a", "b", "c", "d"]
     assert holm({"a": 0.7, "b": 0.9}) == {"a": 1.0, "b": 1.0}
+
+
+def test_slices_tell_where_verdicts_broke():
+    labels = [YES] * 6
+    before = judged(labels, [YES, YES, YES, NO, NO, YES])
+    now = judged(labels, [NO, NO, YES, YES, YES, YES])
+    languages = {f"r{n}": {"language": "en" if n < 3 else "fr"} for n in range(5)}
+    found = {one.value: one.result for one in flips_by_slice(before, now, languages)}
+    assert found["en"] is not None and found["fr"] is not None and found["(none)"] is not None
+    assert (found["en"].breaks, found["en"].fixes) == (("r0", "r1"), ())
+    assert (found["fr"].breaks, found["fr"].fixes) == ((), ("r3", "r4"))
+    assert (found["(none)"].rows, found["(none)"].right_now) == (1, 1)
+    whole = compare(before, now).flips
+    assert whole is not None
+    assert sum(one.rows for one in found.values() if one) == whole.rows

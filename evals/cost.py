@@ -94,6 +94,59 @@ def cheapest(
     )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class CostCurve:
+    """Mean cost of a row, in false alarms, at C cuts, [C] each; the last cut flags none.
+
+    Attributes:
+        cuts: infinite where none is flagged.
+        cost: on the rows.
+        low, high: 90 % of the resamples' costs at that very cut.
+    """
+
+    cuts: Array
+    cost: Array
+    low: Array
+    high: Array
+
+
+def cost_curve(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    miss: float,
+    *,
+    weights: ArrayLike | None = None,
+    groups: Sequence[Hashable] | None = None,
+    most: int = 200,
+    repeats: int = 500,
+    seed: int = 0,
+) -> CostCurve:
+    """What a row costs at each cut, with the spread over resampled rows.
+
+    Args:
+        most: cuts at most, evenly by rank. For the rest see `cheapest`.
+    """
+    values, holds = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=bool)
+    if not len(values) or values.shape != holds.shape or not np.isfinite(values).all():
+        raise ValueError(f"{len(values)} scores and {len(holds)} labels make no curve")
+    weight = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=np.float64)
+    cuts = between(values)
+    if len(cuts) >= most:
+        cuts = cuts[np.unique(np.linspace(0, len(cuts) - 1, most - 1).round().astype(int))]
+    place = np.searchsorted(cuts, values, side="right")
+    order = np.argsort(place, kind="stable")
+    codes = group_codes(groups, len(values))
+    costs = _costs(place, order, holds, weight, miss, len(cuts))
+    generator = np.random.default_rng(seed)
+    members = int(codes.max()) + 1
+    drawn = np.full((repeats, len(costs)), np.nan)
+    for index in range(repeats):
+        times = np.bincount(generator.integers(members, size=members), minlength=members)[codes]
+        drawn[index] = _costs(place, order, holds, weight * times, miss, len(cuts))
+    low, high = np.quantile(drawn, [0.05, 0.95], axis=0)
+    return CostCurve(np.append(cuts, np.inf), costs, low, high)
+
+
 def _costs(
     place: NDArray[np.int64],
     order: NDArray[np.int64],

@@ -17,7 +17,7 @@ import numpy as np
 from spinf_serve.evals.beta_maps import with_beta_maps
 from spinf_serve.evals.certify import allowance
 from spinf_serve.evals.data.rows import data_digest, rows
-from spinf_serve.evals.judged import QUESTION
+from spinf_serve.evals.judged import DECISION, QUESTION
 from spinf_serve.evals.ledger import Spent, now, spend, spent
 from spinf_serve.evals.project import Project
 from spinf_serve.evals.promising import answer, any_holds, sight, with_cuts
@@ -153,6 +153,59 @@ def fit_pack(
 
 
 @dataclass(frozen=True, slots=True)
+class Budget:
+    """What a certification may still take of the chance of a wrong promise.
+
+    Attributes:
+        split: the part of the dataset whose rows it counts; None for all.
+        delta: the chance it would take; 0 when nothing is left.
+        before: certifications of the target that counted these rows, oldest first.
+        made: the same one, made before: made again it shows nothing new and spends nothing.
+    """
+
+    split: str | None
+    delta: float
+    before: tuple[Spent, ...]
+    made: Spent | None
+
+
+def budget(
+    project: Project,
+    dataset: str,
+    pack: Pack,
+    bits: str,
+    wish: Wish,
+    planned: int | None = 1,
+    digest: str | None = None,
+) -> Budget:
+    """What `fit_pack` would spend on a wish; nothing is noted.
+
+    Args:
+        bits: whole.
+        digest: of the rows and labels, where it is known already.
+        planned: as for `fit_pack`.
+
+    A target of cost spends nothing. Raises `Unusable` when there is no such dataset.
+    """
+    digest = digest or data_digest(project, dataset)
+    with project.open(write=False) as connection:
+        held = connection.execute(
+            "SELECT 1 FROM item WHERE dataset = ? AND split = ? LIMIT 1", [dataset, TEST]
+        ).fetchone()
+    split = _carrier(pack, wish.name, held is not None)
+    book = _Book(project, dataset, pack, bits, digest, "", planned)
+    found = book.look(wish, split)[0]
+    return replace(found, delta=0.0) if wish.targets[0].kind == "cost" else found
+
+
+def _carrier(pack: Pack, name: str, has_held: bool) -> str | None:
+    """The part of the rows that carries the promise of a cut, see `promising.Sight.label_free`."""
+    if name == DECISION or pack.categories[name].requires:
+        return TEST
+    return "fit" if has_held else None
+
+
+@dataclass(frozen=True, slots=True)
 class _Book:
     """What certifications on a dataset may spend."""
 
@@ -166,19 +219,24 @@ class _Book:
 
     def delta(self, wish: Wish, split: str | None) -> float:
         """The chance that a wish's promise may take; noted before a label is looked at."""
+        found, key = self.look(wish, split)
+        if found.made is None and found.delta > 0:
+            entry = Spent(wish.name, found.delta, wish.kind, split, now(), self.by, key)
+            spend(self.project, self.dataset, [entry])
+        return found.delta
+
+    def look(self, wish: Wish, split: str | None) -> tuple[Budget, str]:
+        """What a wish may take, and the key of its certification; nothing is noted."""
         wanted = min(target.delta for target in wish.targets)
         named = [asked_digest(self.pack.body), self.bits, self.data_digest, split]
         told = json.dumps([*named, wish.name, wish.kind, wish.base_rate, wanted])
         key = sha256(told.encode()).hexdigest()
-        before = spent(self.project, self.dataset, wish.name, split)
-        for one in before:
-            if one.key == key:
-                return one.delta
+        before = tuple(spent(self.project, self.dataset, wish.name, split))
+        made = next((one for one in before if one.key == key), None)
+        if made is not None:
+            return Budget(split, made.delta, before, made), key
         left = allowance(wanted, [one.delta for one in before], self.planned)
-        if left > 0:
-            entry = Spent(wish.name, left, wish.kind, split, now(), self.by, key)
-            spend(self.project, self.dataset, [entry])
-        return left
+        return Budget(split, left, before, None), key
 
 
 def _promised(
@@ -195,7 +253,8 @@ def _promised(
     # What another cut decides about comes behind it.
     for wish in sorted(wishes, key=lambda one: _rank(pack, one)):
         fitted = sight(pack, constants, on_part, part.rows.labels, wish.name)
-        seen, carrier, split = fitted, part.rows, "fit" if held.rows.ids else None
+        split = _carrier(pack, wish.name, bool(held.rows.ids))
+        seen, carrier = fitted, part.rows
         if not fitted.label_free:
             if not held.rows.ids:
                 raise Unusable(
@@ -204,7 +263,7 @@ def _promised(
                     " `spinf-serve data split`"
                 )
             seen = sight(pack, constants, on_held, held.rows.labels, wish.name)
-            carrier, split = held.rows, TEST
+            carrier = held.rows
         promised = wish.targets[0].kind != "cost"
         delta = book.delta(wish, split) if promised else 0.0
         given = answer(wish, pack, seen, fitted, carrier, delta)

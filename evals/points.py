@@ -119,26 +119,31 @@ def _gap(scores: Array, cut: float) -> tuple[float | None, float | None]:
 def _interval(kind: Promise, here: Counts, base: float | None, k: float, n: float) -> Interval:
     if base is None:
         return wilson(k, n) or Interval(0.0, 1.0)
-    high = here.positives_above, here.positives
-    other = here.negatives_above, here.negatives
-    share = base
+    low, high = intervals(kind, here, base)
+    return Interval(float(low[0]), float(high[0]))
+
+
+def intervals(kind: Promise, counts: Counts, base: float | None) -> tuple[Array, Array]:
+    """The rate's exact 95 % interval at every cut, [C] each, see `exact.estimates`.
+
+    Clopper and Pearson's; with a base rate that of each class, at 97.5 % so that both hold. Where no
+    row is counted it is 0 to 1.
+    """
+    if base is None or kind == "recall":
+        k, n = trials(kind, counts)
+        return lower(k, n, 0.025), upper(k, n, 0.025)
+    yes = counts.positives_above, np.broadcast_to(counts.positives, counts.positives_above.shape)
+    no = counts.negatives_above, np.broadcast_to(counts.negatives, counts.negatives_above.shape)
+    wanted, other, share = yes, no, base
     if kind == "npv":
-        share = 1 - base
-        high, other = (
-            (here.negatives - other[0], here.negatives),
-            (here.positives - high[0], here.positives),
-        )
+        wanted, other, share = (no[1] - no[0], no[1]), (yes[1] - yes[0], yes[1]), 1 - base
     tail = 0.0125
-    low_high = lower(*high, tail), upper(*high, tail)
-    low_other = lower(*other, tail), upper(*other, tail)
+    low_wanted, high_wanted = lower(*wanted, tail), upper(*wanted, tail)
+    low_other, high_other = lower(*other, tail), upper(*other, tail)
     if kind == "flag_rate":
-        ends = [share * a + (1 - share) * b for a, b in zip(low_high, low_other, strict=True)]
-    else:
-        ends = [
-            reweighted(low_high[0], low_other[1], share),
-            reweighted(low_high[1], low_other[0], share),
-        ]
-    return Interval(float(ends[0][0]), float(ends[1][0]))
+        low = share * low_wanted + (1 - share) * low_other
+        return low, share * high_wanted + (1 - share) * high_other
+    return reweighted(low_wanted, high_other, share), reweighted(high_wanted, low_other, share)
 
 
 def _effective(estimate: float, bound: float, delta: float, from_above: bool) -> float:

@@ -88,10 +88,10 @@ def fit(
     require(EVALS_PACKAGES)
     from spinf_serve.evals.fitting import fit_pack
     from spinf_serve.evals.ledger import keep_fit
+    from spinf_serve.evals.reports.fits import fit_object, fit_page
     from spinf_serve.evals.runner import run
     from spinf_serve.evals.wishes import check_wishes
     from spinf_serve.evaluating import data_of, who_answered, who_answers
-    from spinf_serve.fit_pages import fit_object, fit_page
     from spinf_serve.pack_files import refuse_id, refuse_published
     from spinf_serve.packs.save import save_constants
     from spinf_serve.targets import wishes

@@ -1,4 +1,4 @@
-"""What `spinf-serve fit` tells: a page of lines, and the same as a JSON object."""
+"""What a fit tells: a page of lines, and the same as a JSON object. Knows no file."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -44,11 +44,11 @@ def fit_page(fitted: Fitted) -> Iterator[str]:
     yield f"{pack.id} {pack.version} on {fitted.identity.served}: {rows}{tail}"
     for given in fitted.answers:
         for promise in given.promises:
-            yield f"{promise.name}: {_words(promise)}"
+            yield f"{promise.name}: {promise_words(promise)}"
         if given.review_per_1000 is not None and given.met:
             yield f"  {given.review_per_1000:.0f} of 1,000 contents lie between the cuts"
         if given.left_out is not None:
-            yield f"  {_left_out(given.left_out)}"
+            yield f"  {left_out_words(given.left_out)}"
         yield from (f"  {note}" for note in given.notes)
     deltas = _deltas(fitted)
     if len(deltas) > 1:
@@ -97,7 +97,8 @@ def _plain(result: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in result.items() if key not in ("passed", "notes")}
 
 
-def _words(promise: Promise) -> str:
+def promise_words(promise: Promise) -> str:
+    """What came of a target, in a sentence or two."""
     result, target = promise.result, promise.target
     if isinstance(result, NotReachable):
         return result.words
@@ -122,7 +123,8 @@ def _words(promise: Promise) -> str:
     )
 
 
-def _left_out(found: CrossFit) -> str:
+def left_out_words(found: CrossFit) -> str:
+    """How a choice did on left-out rows, in a sentence."""
     made = f"{found.folds} x {found.repeats} folds left out"
     if found.cut is None:
         return f"{made}: no fold could promise a cut"

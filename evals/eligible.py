@@ -88,7 +88,9 @@ def eligible(
             f"row {bad[0]} has the weight {weight[bad[0]]:g}; an inverse probability is a positive"
             " number"
         )
-    random = np.full(count, True) if drawn is None else np.array([one == RANDOM for one in drawn])
+    random = np.ones(count, dtype=bool)
+    if drawn is not None:
+        random = np.array([one == RANDOM for one in drawn], dtype=bool)
     usable = labelled & (random | weighted)
     chance = np.random.default_rng(_SEED).random((2, count))
     kept = usable.copy()

@@ -131,6 +131,16 @@ _MIGRATIONS: Final = (
     """,
     # Path or URL of what a row is about in place of a text, which is '' then.
     "ALTER TABLE item ADD COLUMN media VARCHAR",
+    """
+    CREATE TABLE note (                     -- what an annotator wrote beside a label, or in its place
+        dataset VARCHAR NOT NULL,
+        row_id VARCHAR NOT NULL,
+        target VARCHAR NOT NULL,
+        annotator VARCHAR NOT NULL,
+        "at" TIMESTAMP NOT NULL,
+        text VARCHAR NOT NULL
+    );
+    """,
 )
 """What each version adds to the tables of the one before; never changed once released."""
 

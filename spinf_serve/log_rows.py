@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from spinf_serve.evals.data.decision_log import PARAMETER, LogRows, LogWanted, parameters_of
+from spinf_serve.evals.data.decision_log import LogRows, LogWanted, meaning
 from spinf_serve.evals.data.readers import Source
 from spinf_serve.moments import when
 from spinf_serve.packs.errors import Unusable
@@ -32,13 +32,4 @@ def of_log(
         None if since is None else when(since, "--since"),
         None if until is None else when(until, "--until"),
     )
-    names = parameters_of(file, wanted)
-    own = {
-        "text": "text",
-        "id": "id",
-        "context": "context",
-        # Of other rows nobody knows how likely it was that they would be here.
-        "weight": "weight" if how == "random" else None,
-        "parameters": {name: PARAMETER + name for name in names},
-    }
-    return Source(file, log=wanted), own, how
+    return Source(file, log=wanted), meaning(file, wanted), how

@@ -113,6 +113,18 @@ def parameters_of(path: Path, wanted: LogWanted) -> tuple[str, ...]:
         return tuple(name for (name,) in found.fetchall())
 
 
+def meaning(path: Path, wanted: LogWanted) -> dict[str, Any]:
+    """What the columns of a log mean: those arguments of `columns.Columns` that it settles."""
+    return {
+        "text": "text",
+        "id": "id",
+        "context": "context",
+        # Of other rows nobody knows how likely it was that they would be here.
+        "weight": "weight" if wanted.rows == "sample" else None,
+        "parameters": {name: PARAMETER + name for name in parameters_of(path, wanted)},
+    }
+
+
 def log_table(path: Path, wanted: LogWanted) -> LogTable:
     """The entries that are wanted and whose text is kept, the oldest first.
 

@@ -119,7 +119,7 @@ def digest_of(connection: duckdb.DuckDBPyConnection, dataset: str, split: str | 
 
 
 def delete_rows(project: Project, dataset: str, row_ids: Sequence[str]) -> int:
-    """Delete rows with their labels, and every score of a content that no other row has.
+    """Delete rows with their labels and notes, and every score of a content that no other row has.
 
     The file is then written anew, since DuckDB leaves what was deleted in its blocks. Returns how
     many rows there were. Raises `Unusable` when a row is not there, and deletes nothing.
@@ -153,7 +153,7 @@ def delete_rows(project: Project, dataset: str, row_ids: Sequence[str]) -> int:
             " OR list_has_any(parts, (SELECT list(id) FROM gone_content))"
         )
         connection.execute("DELETE FROM content WHERE id IN (FROM gone_content)")
-        for table in ("label", "item"):
+        for table in ("label", "note", "item"):
             connection.execute(
                 f"DELETE FROM {table} WHERE dataset = ? AND row_id IN (FROM gone)", [dataset]
             )

@@ -64,6 +64,8 @@ def html(evaluation: Evaluation, verdict: Verdict, comparisons: Sequence[Compari
         parts += ["<h2>Refused rows</h2>", _list(listed(told))]
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta http-equiv="Content-Security-Policy"'
+        " content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">"
         '<meta name="viewport" content="width=device-width">'
         f"<title>{_text(f'{made.pack} {made.version}: {verdict.word}')}</title>"
         f"<style>{_STYLE}</style></head>\n<body>\n" + "\n".join(parts) + "\n</body></html>\n"

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from spinf_serve.evals.baseline import evaluation_text, read_evaluation
 from spinf_serve.evals.compare import Comparison, flips_by_slice, holm
@@ -28,6 +28,7 @@ from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.files import read_regular
 from spinf_serve.workbench.actions.pack_choices import file_of, pack_of
 from spinf_serve.workbench.desk import Desk, as_json, key_of
+from spinf_serve.workbench.job_kinds import Report
 
 FILES: Final[Mapping[str, tuple[str, str]]] = {
     "html": ("report.html", "text/html"),
@@ -40,14 +41,6 @@ FILES: Final[Mapping[str, tuple[str, str]]] = {
 MOST_REPORTS: Final = 100
 MOST_ROWS_TOLD: Final = 1_000
 """Fixed and broken rows of a target that are listed; their number is told in any case."""
-
-
-class Report(Protocol):
-    """Told how far a job is."""
-
-    def progress(self, done: int, of: int, words: str) -> None:
-        """So much is done."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +138,10 @@ def evaluate_job(desk: Desk, arguments: Mapping[str, Any], report: Report) -> di
     wish = wish_of(arguments)
     digest = digest_of_rows(desk, wish.dataset, wish.split)
     key = key_for(desk, wish, digest)
-    say = _said(report)
     data = Data(desk.project, wish.dataset, wish.split)
     if isinstance(wish, EvaluationWish):
         report.progress(0, 2, "measuring")
-        side = _side(desk, wish.side, data, say)
+        side = _side(desk, wish.side, data, report.say)
         report.progress(1, 2, "judging")
         rules = [parse_rule(text) for text in wish.rules]
         baseline = None
@@ -159,9 +151,9 @@ def evaluate_job(desk: Desk, arguments: Mapping[str, Any], report: Report) -> di
         sides: tuple[Side, ...] = (side,)
     else:
         report.progress(0, 3, "measuring the first")
-        before = _side(desk, wish.before, data, say)
+        before = _side(desk, wish.before, data, report.say)
         report.progress(1, 3, "measuring the second")
-        now = _side(desk, wish.now, data, say)
+        now = _side(desk, wish.now, data, report.say)
         report.progress(2, 3, "comparing")
         found = compared(before, now)
         sides = (before, now)
@@ -186,6 +178,65 @@ def command_for(desk: Desk, wish: EvaluationWish) -> str:
         words.append("--new-rows")
     words += ["--junit", "report.xml", "--markdown", "report.md", "--html", "report.html"]
     return shlex.join(words)
+
+
+def rule_fault(text: str) -> str | None:
+    """What is wrong with a limit as it is written; None for a sound one."""
+    try:
+        parse_rule(text)
+    except Unusable as fault:
+        return str(fault)
+    return None
+
+
+def workflow(desk: Desk, wish: EvaluationWish) -> str:
+    """A GitHub workflow that runs `command_for` on every pull request of the project's folder."""
+    return _WORKFLOW.format(command=command_for(desk, wish), file=desk.file.name)
+
+
+_WORKFLOW: Final = """\
+# Holds the pack to its rules on every pull request. Ends with 0 pass, 1 regression, 2 error,
+# 3 cannot judge, 4 stale fingerprint. The project's file is kept with Git LFS, or fetched here.
+name: evals
+on: [pull_request]
+permissions:
+  contents: read
+jobs:
+  pack:
+    runs-on: ubuntu-latest
+    timeout-minutes: 60
+    steps:
+      - uses: actions/checkout@v4
+        with:
+          lfs: true
+      # From a checkout: the package of this name on the index is another one.
+      - uses: actions/checkout@v4
+        with:
+          repository: OWNER/spinf-serve
+          path: spinf-serve
+      - uses: actions/setup-python@v5
+        with:
+          python-version: "3.12"
+      - name: Install
+        run: |
+          pip install -c spinf-serve/constraints.txt -e "./spinf-serve[cpu,evals]"
+          spinf-serve models fetch embedded
+      - name: Judge
+        run: |
+          {command}
+      - name: Show the verdict
+        if: always()
+        run: |
+          test ! -f report.md || cat report.md >> "$GITHUB_STEP_SUMMARY"
+      - name: Keep the reports
+        if: always()
+        uses: actions/upload-artifact@v4
+        with:
+          name: evals
+          path: |
+            report.xml
+            report.html
+"""
 
 
 def keep_baseline(desk: Desk, key: str, name: str) -> Path:
@@ -217,10 +268,6 @@ def _side(desk: Desk, wish: SideWish, data: Data, say: Callable[[str], None]) ->
         identity = identity_of(connection, wish.bits)
     who = Who(identity, (identity.served,), None)
     return measure(pack_of(desk, wish.pack), data, who, say)
-
-
-def _said(report: Report) -> Callable[[str], None]:
-    return lambda line: report.progress(0, 0, line)
 
 
 def _keep(desk: Desk, key: str, wish: Wish, found: Judgement, sides: Sequence[Side]) -> None:

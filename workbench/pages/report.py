@@ -1,12 +1,228 @@
-"""To be written."""
+"""The page Report: the pack held to its rules, files to hand over, and the command that CI runs."""
 
+from dataclasses import asdict
+
+import pandas as pd
 import streamlit as st
 
-from spinf_serve.workbench.frame import bench
+from spinf_serve.evals.gate import METRICS
+from spinf_serve.workbench import jobs
+from spinf_serve.workbench.actions.evaluations import (
+    FILES,
+    EvaluationWish,
+    SideWish,
+    baselines,
+    command_for,
+    digest_of_rows,
+    folder_of,
+    keep_baseline,
+    key_for,
+    outcome_of,
+    rule_fault,
+    workflow,
+)
+from spinf_serve.workbench.audit import note
+from spinf_serve.workbench.frame import Bench, bench, stamp, told
+from spinf_serve.workbench.parts.job_box import job_box, latest
+from spinf_serve.workbench.parts.verdict import MARKS, figures_table, outcome_rows, told_of
+from spinf_serve.workbench.parts.words import count
+
+KIND = "evaluate"
 
 
 def draw() -> None:
     """One run of the page."""
     found = bench()
-    st.title("report")
-    st.write(found.file, found.dataset, found.bits)
+    st.title("Report")
+    st.caption(
+        "Hold the pack to what it promises and to limits of yours, hand the result over as one file,"
+        " and have CI do the same on every change."
+    )
+    pack = found.pack()
+    dataset = found.need_dataset()
+    model = found.need_model()
+    assert found.file is not None
+    if found.constants(pack) is None:
+        st.info(
+            f"**{pack.id}** has no numbers for {model.served} yet, so it decides nothing there. Fit"
+            " it on the page **Thresholds**, then come back."
+        )
+        st.stop()
+    name = found.desk.name_of(found.file)
+    rules = _rules(found, name)
+    baseline, new_rows = _baseline(found, name)
+    wish = EvaluationWish(
+        SideWish(name, model.bits), dataset, found.split, tuple(rules), baseline, new_rows
+    )
+    digest = _digest(found, dataset)
+    key = key_for(found.desk, wish, digest)
+    outcome = outcome_of(found.desk, key)
+    if outcome is None:
+        _measure(found, wish)
+    else:
+        _outcome(found, key, outcome)
+    _command(found, wish)
+
+
+def _rules(found: Bench, name: str) -> list[str]:
+    """The limits, kept in the project for this pack."""
+    kept = found.desk.settings().get("rules", {})
+    mine = list(kept.get(name, []))
+    with st.expander(f"Limits ({len(mine)})", expanded=not mine, icon=":material/rule:"):
+        st.markdown(
+            "One a line, such as `case.precision >= 0.9` or `refused <= 0.01`. With `surely` behind"
+            " it the whole 95 % interval has to hold. What the pack's own proof promises is held in"
+            " any case."
+        )
+        text = st.text_area(
+            "Limits", "\n".join(mine), key=f"rules-{name}", height=100, label_visibility="collapsed"
+        )
+        lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
+        faults = [(line, fault) for line in lines if (fault := rule_fault(line)) is not None]
+        for line, fault in faults:
+            st.error(f"`{line}`: {fault}")
+        st.caption(f"Figures: {', '.join(METRICS)}.")
+        if not faults and lines != mine:
+            found.desk.set(rules={**kept, name: lines})
+            note(found.desk, found.user, "set limits", name, before=mine, now=lines)
+            mine = lines
+    return mine
+
+
+def _baseline(found: Bench, name: str) -> tuple[str | None, bool]:
+    names = baselines(found.desk)
+    if not names:
+        return None, False
+    left, right = st.columns([2, 1], vertical_alignment="bottom")
+    chosen = left.selectbox(
+        "Hold against",
+        [None, *names],
+        format_func=lambda one: "no baseline" if one is None else one,
+        key=f"baseline-{name}",
+        help="An earlier report that was kept as a baseline: verdicts and scores may not be worse.",
+    )
+    new_rows = right.checkbox(
+        "Other rows than the baseline's",
+        key=f"new-rows-{name}",
+        disabled=chosen is None,
+        help="Nothing is compared row by row then; drift is looked for instead.",
+    )
+    return chosen, bool(new_rows and chosen is not None)
+
+
+def _measure(found: Bench, wish: EvaluationWish) -> None:
+    arguments = asdict(wish)
+    job = latest(found.desk, KIND, arguments)
+    if job is not None and job.state != "done":
+        job_box(found.desk, found.user, job.id)
+        return
+    rows = "all rows" if wish.split is None else f"the rows of split {wish.split}"
+    st.info(f"Nothing was measured for this pack as it stands on {rows} of {wish.dataset} yet.")
+    if st.button("Measure", type="primary", icon=":material/play_arrow:", key="measure"):
+        with told():
+            jobs.start(found.desk, found.user, KIND, f"Measuring {wish.side.pack}", arguments)
+            st.rerun()
+
+
+def _outcome(found: Bench, key: str, outcome: dict) -> None:  # type: ignore[type-arg]
+    mark, draw_word = MARKS[outcome["word"]]
+    draw_word(f"**{outcome['sentence']}**, exit code {outcome['exit_code']}", icon=mark)
+    told_of(outcome)
+    rows = outcome_rows(outcome["outcomes"])
+    if len(rows):
+        st.dataframe(rows, hide_index=True, key=f"outcomes-{key}")
+    st.subheader("Figures")
+    table = figures_table(outcome["figures"])
+    st.dataframe(table, hide_index=True, key=f"figures-{key}", height="content")
+    _slices(key, outcome)
+    for line in outcome["notes"]:
+        st.caption(f"Note: {line}")
+    _files(found, key, outcome)
+
+
+def _slices(key: str, outcome: dict) -> None:  # type: ignore[type-arg]
+    rows = [
+        {
+            "target": one["target"],
+            "slice": f"{part['name']} = {part['value']}",
+            "rows": part["rows"],
+            **{
+                name: part["metrics"][name]["value"]
+                for name in ("accuracy", "precision", "recall", "roc_area")
+                if name in part["metrics"]
+            },
+            "": part["warning"] or "",
+        }
+        for one in outcome["figures"]
+        for part in one["slices"]
+    ]
+    if rows:
+        with st.expander(
+            f"By slice ({count(len(rows), 'line')})", icon=":material/stacked_bar_chart:"
+        ):
+            st.dataframe(pd.DataFrame(rows), hide_index=True, key=f"slices-{key}")
+
+
+def _files(found: Bench, key: str, outcome: dict) -> None:  # type: ignore[type-arg]
+    st.subheader("Hand it over")
+    folder = folder_of(found.desk, key)
+    titles = {
+        "html": "Report (HTML)",
+        "markdown": "Summary (Markdown)",
+        "junit": "JUnit (XML)",
+        "json": "Everything (JSON)",
+    }
+    for column, (kind, (file, mime)) in zip(st.columns(len(FILES)), FILES.items(), strict=True):
+        column.download_button(
+            titles[kind],
+            (folder / file).read_bytes,
+            file_name=file,
+            mime=mime,
+            key=f"download-{kind}-{key}",
+            on_click="ignore",
+            icon=":material/download:",
+            width="stretch",
+        )
+    with st.expander("Look at the HTML report", icon=":material/visibility:"):
+        st.iframe((folder / FILES["html"][0]).read_text(), height=700)
+    name = outcome["made"]["pack"].replace("/", "-")
+    if st.button(
+        "Keep as a baseline",
+        key=f"keep-{key}",
+        icon=":material/bookmark_add:",
+        help="Later reports of this pack, here and in CI, are held against it.",
+    ):
+        with told():
+            file = keep_baseline(found.desk, key, name)
+            note(found.desk, found.user, "keep baseline", found.desk.name_of(file), report=key)
+            st.rerun()
+
+
+def _command(found: Bench, wish: EvaluationWish) -> None:
+    st.subheader("In CI")
+    st.markdown("The command that judges the same; run it in the project's folder:")
+    st.code(command_for(found.desk, wish), language="bash", wrap_lines=True)
+    st.markdown("It ends with 0 pass, 1 regression, 2 error, 3 cannot judge, 4 stale fingerprint.")
+    with st.expander("As a GitHub workflow", icon=":material/code:"):
+        text = workflow(found.desk, wish)
+        st.code(text, language="yaml")
+        st.download_button(
+            "evals.yml",
+            text,
+            file_name="evals.yml",
+            mime="application/yaml",
+            key="workflow",
+            on_click="ignore",
+            icon=":material/download:",
+        )
+
+
+def _digest(found: Bench, dataset: str) -> str:
+    return _digest_of(found, dataset, found.split, str(found.desk.file), stamp(found.desk))
+
+
+@st.cache_data(show_spinner=False, max_entries=32)
+def _digest_of(
+    _found: Bench, dataset: str, split: str | None, file: str, at: tuple[int, int]
+) -> str:
+    return digest_of_rows(_found.desk, dataset, split)

@@ -139,7 +139,10 @@ def test_html_is_one_file_without_scripts_or_anything_from_elsewhere():
     names = {name for name, _ in page.attributes}
     assert not {"src", "href", "srcset", "style"} & names
     assert not any(name.startswith("on") for name in names)
-    assert "http" not in text and "url(" not in text and "@import" not in text
+    assert "http:" not in text and "https:" not in text
+    assert "url(" not in text and "@import" not in text
+    # Whoever embeds it, such as the workbench, lets nothing in it run or fetch.
+    assert "default-src 'none'; style-src 'unsafe-inline'" in text
     shown = "".join(page.words)
     assert "<b>&\"'|`*_[x](y) @team" in shown
     assert "😀" in shown

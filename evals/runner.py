@@ -21,7 +21,7 @@ from spinf_serve.evals.asking import (
     items,
     prompts,
 )
-from spinf_serve.evals.pace import Pace
+from spinf_serve.evals.pace import Pace, Watch
 from spinf_serve.evals.project import Project
 from spinf_serve.evals.score_tables import Findings, keep, known
 from spinf_serve.evals.scorer import Scorer, Work, cautions
@@ -87,12 +87,14 @@ def run(
     say: Callable[[str], None],
     *,
     split: str | None = None,
+    watch: Watch | None = None,
 ) -> RunReport:
     """Ask what is missing of a pack's questions about a dataset.
 
     Args:
         say: gets a line now and then: rate, time left, what was reused.
         split: of these rows only; None asks of all.
+        watch: gets the progress behind every batch and every look at the store.
 
     A content that is longer than the model reads at once is cut as the server does it, where the
     pack says so and the scorer tells how much it reads; else it is refused. Floors are asked for once a prompt, unless the scorer rounds, also for packs that want none in
@@ -104,7 +106,7 @@ def run(
     """
     for line in cautions(scorer.identity):
         say(line)
-    return _Run(project, dataset, pack, scorer, say, split).report()
+    return _Run(project, dataset, pack, scorer, say, split, watch).report()
 
 
 class _Run:
@@ -118,6 +120,7 @@ class _Run:
         scorer: Scorer,
         say: Callable[[str], None],
         split: str | None,
+        watch: Watch | None,
     ) -> None:
         self._project = project
         self._dataset = dataset
@@ -139,7 +142,7 @@ class _Run:
         self._reader = None if pack.on_long == "refuse" else scorer.reader
         self._windows = Windows(project, self._identity, pack, self._reader, self._prompts)
         self._faults = self._unpresented = 0
-        self._pace = Pace(say)
+        self._pace = Pace(say, watch)
         self._say = say
 
     def report(self) -> RunReport:
@@ -202,12 +205,13 @@ class _Run:
         lost: dict[str, str | None] = dict(held.refused)
         todo = dict(missing)
         self._pace.expect(len(todo), share)
+        self._pace.look(*self._told())
         for digest in [*missing, *(one for one in window.contents if one not in missing)]:
             if not self._no_floor:
                 break
             if digest not in held.refused:
                 lost |= self._ask([digest], window, todo.pop(digest, ()), floors=True)
-                self._pace.done(int(digest in missing), self._told())
+                self._pace.done(int(digest in missing), *self._told())
         groups: dict[tuple[str, ...], list[str]] = {}
         for digest, absent in todo.items():
             groups.setdefault(absent, []).append(digest)
@@ -217,7 +221,7 @@ class _Run:
                 batch = digests[at : at + self._pace.batch]
                 at += len(batch)
                 lost |= self._ask(batch, window, absent)
-                self._pace.done(len(batch), self._told())
+                self._pace.done(len(batch), *self._told())
                 if time.monotonic() - self._saved_at > SAVE_SECONDS:
                     self._save()
         for digest in lost:
@@ -346,11 +350,10 @@ class _Run:
             self._found = Findings()
         self._saved_at = time.monotonic()
 
-    def _told(self) -> str:
+    def _told(self) -> tuple[float | None, int]:
+        """Share of the answers that were kept before, and rows with a refusal."""
         both = self._asked + self._reused
-        refused = sum(self._refused.values())
-        reused = f"; {self._reused / both:.0%} of the answers were kept" if self._reused else ""
-        return f"{reused}{f'; {refused:,} rows refused' if refused else ''}"
+        return self._reused / both if both else None, sum(self._refused.values())
 
 
 def _uncut(rows: int, served: str) -> list[str]:

@@ -56,6 +56,7 @@ class Report(Protocol):
 
 KINDS: Final[dict[str, str]] = {
     "evaluate": "spinf_serve.workbench.actions.evaluations:evaluate_job",
+    "fit": "spinf_serve.workbench.actions.certifying:fit_job",
     "run": "spinf_serve.workbench.actions.asking:run_job",
     "sheet": "spinf_serve.workbench.actions.sheets:sheet_job",
     "view": "spinf_serve.workbench.views:build",

@@ -1,0 +1,113 @@
+"""Who answers: a server by its address, or the model in a process of its own. Opened here only.
+
+Secrets stay out of command lines and of files that others can read.
+"""
+
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from spinf_serve.evals.scorer import Scorer, in_process, over_http
+from spinf_serve.packs.errors import Unusable
+from spinf_serve.workbench.started import started
+
+WHO: Final = "who.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """Who answers.
+
+    Attributes:
+        server: its URL; None for the model on this machine, in the process that asks.
+        token: sent to the server.
+        config: settings of the model on this machine, as the command line has them; None for those
+            of the environment.
+    """
+
+    server: str | None
+    token: str | None = field(default=None, repr=False)
+    config: Any = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        return "the model on this machine" if self.server is None else self.server
+
+
+def given_who() -> Who:
+    """Who answers by what the workbench was started with."""
+    how = started()
+    return Who(how.server, how.token if how.server is not None else None, how.config)
+
+
+def local_who() -> Who:
+    """The model on this machine, with the settings that the workbench was started with."""
+    return Who(None, None, started().config)
+
+
+def keep_who(who: Who, folder: Path) -> None:
+    """Lay it into a job's folder, for its owner only."""
+    told = {"server": who.server, "token": who.token, "config": _plain(who)}
+    part = folder / f".{secrets.token_hex(8)}.part"
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        json.dump(told, file)
+    part.replace(folder / WHO)
+
+
+def kept_who(folder: Path) -> Who:
+    """Who answers a job. Raises `Unusable` when nobody was named."""
+    try:
+        told = json.loads((folder / WHO).read_bytes())
+    except (OSError, ValueError):
+        raise Unusable("who answers is not known any more: start it anew") from None
+    config = None if told["config"] is None else _config(told["config"])
+    return Who(told["server"], told["token"], config)
+
+
+def forget_who(folder: Path) -> None:
+    """Take it away, with the token."""
+    (folder / WHO).unlink(missing_ok=True)
+
+
+def scorer(who: Who, wait: Callable[[float], None] = time.sleep) -> Scorer:
+    """Whoever answers, opened: a server is asked one small question, a model is loaded here.
+
+    Args:
+        wait: called with seconds while a server has no room; may raise.
+
+    Raises `Unusable`.
+    """
+    if who.server is not None:
+        return over_http(who.server, who.token, wait)
+    from spinf_serve.engine.api import open_engine
+    from spinf_serve.server.config import load, share_cores
+
+    share_cores()
+    config = load({}) if who.config is None else who.config
+    return in_process(open_engine(config.engine, config.limits))
+
+
+def _plain(who: Who) -> dict[str, Any] | None:
+    """The settings that a model is opened with; no token is among them."""
+    if who.config is None or who.server is not None:
+        return None
+    engine = asdict(who.config.engine)
+    engine["open_limits"] = sorted(engine["open_limits"])
+    return {"engine": engine, "limits": asdict(who.config.limits)}
+
+
+def _config(plain: dict[str, Any]) -> Any:
+    from spinf_serve.server.config import load
+
+    empty = load({}, {})
+    told = {**plain["engine"], "open_limits": frozenset(plain["engine"]["open_limits"])}
+    return replace(
+        empty,
+        engine=replace(empty.engine, **told),
+        limits=replace(empty.limits, **plain["limits"]),
+    )

@@ -303,5 +303,8 @@ def _models_of(file: str, stamp: tuple[int, int]) -> list[Identity]:
         return identities(connection)
 
 
+models = _models
+"""The models whose scores a project keeps, the latest first."""
+
 stamp = _stamp
 """Key for what is read from a project and kept for a while."""

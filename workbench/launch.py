@@ -11,7 +11,7 @@ MOST_UPLOAD_MB: Final = 1_024
 
 OPTIONS: Final[dict[str, Any]] = {
     "browser.gatherUsageStats": False,
-    "client.toolbarMode": "minimal",
+    "client.toolbarMode": "viewer",
     "client.showErrorDetails": "none",
     "global.developmentMode": False,
     "runner.magicEnabled": False,
@@ -22,7 +22,9 @@ OPTIONS: Final[dict[str, Any]] = {
     "server.showEmailPrompt": False,
     # A reload or a dropped connection finds its session again for so many seconds.
     "server.disconnectedSessionTTL": 3_600,
-    "theme.primaryColor": "#0072B2",
+    # One for each, so that the browser's choice of light or dark is followed.
+    "theme.light.primaryColor": "#0072B2",
+    "theme.dark.primaryColor": "#56B4E9",
 }
 """Settings of Streamlit that hold whatever its own configuration files say."""
 

@@ -38,6 +38,9 @@ FILES: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Kind of report -> its file, and its media type."""
 
+EVALUATION: Final = "evaluation:"
+"""Begins the name of a side that was measured before."""
+
 MOST_REPORTS: Final = 100
 MOST_ROWS_TOLD: Final = 1_000
 """Fixed and broken rows of a target that are listed; their number is told in any case."""
@@ -48,8 +51,8 @@ class SideWish:
     """A pack and whose scores it is measured with.
 
     Attributes:
-        pack: a choice's name, see `pack_choices`.
-        bits: of the kept scores, whole.
+        pack: a choice's name, see `pack_choices`; or `evaluation:` and a baseline's file.
+        bits: of the kept scores, whole; empty for an evaluation.
     """
 
     pack: str
@@ -104,7 +107,7 @@ def key_for(desk: Desk, wish: Wish, digest: str) -> str:
         digest: of the rows and labels, see `digest_of_rows`.
     """
     sides = (wish.side,) if isinstance(wish, EvaluationWish) else (wish.before, wish.now)
-    bytes_of = [read_regular(file_of(desk, side.pack)) for side in sides]
+    bytes_of = [read_regular(_file(desk, side)) for side in sides]
     baseline = b""
     if isinstance(wish, EvaluationWish) and wish.baseline is not None:
         baseline = read_regular(desk.file_named(wish.baseline))
@@ -258,12 +261,46 @@ def keep_baseline(desk: Desk, key: str, name: str) -> Path:
     return file
 
 
+def take_baseline(desk: Desk, name: str, data: bytes) -> Path:
+    """Put an evaluation that came from elsewhere among the project's baselines.
+
+    Args:
+        name: of its file.
+        data: what `spinf-serve eval --json` wrote.
+
+    Raises `Unusable`: it is none, or the file cannot be written; nothing is replaced.
+    """
+    safe = "".join(char if char.isalnum() or char in "-_." else "-" for char in Path(name).stem)
+    file = desk.folder / "baselines" / f"{safe or 'evaluation'}.json"
+    if file.exists():
+        raise Unusable(f"{desk.name_of(file)} is there already; give the file another name")
+    try:
+        file.parent.mkdir(exist_ok=True)
+        write_beside(file, data)
+        try:
+            read_evaluation(file)
+        except Unusable:
+            file.unlink()
+            raise
+    except OSError as error:
+        raise Unusable(f"{file.name} cannot be written: {error.strerror}") from None
+    return file
+
+
 def baselines(desk: Desk) -> list[str]:
     """Names of the baselines that lie in the project."""
     return [desk.name_of(file) for file in sorted((desk.folder / "baselines").glob("*.json"))]
 
 
+def _file(desk: Desk, wish: SideWish) -> Path:
+    if wish.pack.startswith(EVALUATION):
+        return desk.file_named(wish.pack.removeprefix(EVALUATION))
+    return file_of(desk, wish.pack)
+
+
 def _side(desk: Desk, wish: SideWish, data: Data, say: Callable[[str], None]) -> Side:
+    if wish.pack.startswith(EVALUATION):
+        return Side(read_evaluation(_file(desk, wish)))
     with desk.project.open(write=False) as connection:
         identity = identity_of(connection, wish.bits)
     who = Who(identity, (identity.served,), None)
@@ -343,7 +380,7 @@ def _comparisons(comparisons: Sequence[Comparison], sides: Sequence[Side]) -> li
     if len(sides) < 2:
         return [_told(one) | {"slices": []} for one in comparisons]
     before, now = (one.evaluation for one in sides)
-    columns = {row.id: row.slices for row in sides[1].rows}
+    columns = {row.id: row.slices for row in (sides[1].rows or sides[0].rows)}
     adjusted = holm(
         {one.target: one.flips.p_differs for one in comparisons if one.flips is not None}
     )

@@ -1,12 +1,359 @@
-"""To be written."""
+"""The page Compare: two packs, two models or two stored runs on the same rows; is the second better?"""
 
+from dataclasses import asdict
+from typing import Any, Final
+
+import altair as alt
+import pandas as pd
 import streamlit as st
 
-from spinf_serve.workbench.frame import bench
+from spinf_serve.packs.diff import difference
+from spinf_serve.packs.errors import SpinfError, Unusable
+from spinf_serve.packs.faults import InvalidPack
+from spinf_serve.packs.pack import Pack
+from spinf_serve.workbench import jobs
+from spinf_serve.workbench.actions.evaluations import (
+    EVALUATION,
+    FILES,
+    ComparisonWish,
+    SideWish,
+    baselines,
+    digest_of_rows,
+    folder_of,
+    key_for,
+    outcome_of,
+    take_baseline,
+)
+from spinf_serve.workbench.actions.pack_choices import choices, pack_of
+from spinf_serve.workbench.actions.texts_of import texts_of
+from spinf_serve.workbench.audit import note
+from spinf_serve.workbench.frame import (
+    Bench,
+    bench,
+    empty,
+    models,
+    param,
+    set_param,
+    stamp,
+    told,
+)
+from spinf_serve.workbench.parts import charts
+from spinf_serve.workbench.parts.differences import show_differences
+from spinf_serve.workbench.parts.job_box import job_box, latest
+from spinf_serve.workbench.parts.texts import show_text
+from spinf_serve.workbench.parts.verdict import MARKS
+from spinf_serve.workbench.parts.words import count, percent, volume
+
+KIND: Final = "evaluate"
+ROWS_SHOWN: Final = 20
 
 
 def draw() -> None:
     """One run of the page."""
     found = bench()
-    st.title("compare")
-    st.write(found.file, found.dataset, found.bits)
+    st.title("Compare")
+    st.caption(
+        "Lay a second pack, model or stored run beside a first one, on the same labelled rows: what"
+        " differs, which rows it gets right now, which it gets wrong now, and whether that is chance."
+    )
+    dataset = found.need_dataset()
+    _take_evaluation(found)
+    left, right = st.columns(2)
+    with left:
+        before = _side(found, "before", "Before", first=True)
+    with right:
+        now = _side(found, "now", "Now", first=False)
+    if before is None or now is None:
+        st.stop()
+    _wording(found, before, now)
+    if before == now:
+        st.info("Both sides are the same. Choose another pack, model or run on one of them.")
+        st.stop()
+    wish = ComparisonWish(before, now, dataset, found.split)
+    key = key_for(found.desk, wish, _digest(found, dataset))
+    outcome = outcome_of(found.desk, key)
+    if outcome is None:
+        _start(found, wish)
+    else:
+        _outcome(found, key, dataset, outcome)
+
+
+def _side(found: Bench, name: str, title: str, *, first: bool) -> SideWish | None:
+    """Which pack, and whose scores; in the address, so that a link shows the same."""
+    st.subheader(title)
+    titles = {one.name: one.title for one in choices(found.desk)}
+    titles |= {f"{EVALUATION}{one}": f"{one} (stored run)" for one in baselines(found.desk)}
+    if not titles:
+        empty("This project has no pack yet.", "Make one on the page **Pack**.")
+    mine = None if found.file is None else found.desk.name_of(found.file)
+    standard = next(iter(titles)) if mine is None else mine
+    if first and mine is not None:
+        # A published version of the same pack, or the official one, is what most compare with.
+        others = [one for one in titles if one.startswith(f"{mine.rpartition('/')[0]}/versions/")]
+        standard = others[-1] if others else mine
+    given = param(name)
+    chosen = st.selectbox(
+        "Pack or stored run",
+        list(titles),
+        index=list(titles).index(given if given in titles else standard),
+        format_func=titles.__getitem__,
+        key=f"compare-{name}",
+    )
+    set_param(name, chosen)
+    if chosen.startswith(EVALUATION):
+        st.caption("Measured before; its own rows and scores are used.")
+        return SideWish(chosen, "")
+    known = {one.bits: f"{one.served} · {one.bits[:8]}" for one in models(found.desk)}
+    if not known:
+        found.need_model()
+    asked = param(f"{name}-bits")
+    bits = st.selectbox(
+        "Scores of",
+        list(known),
+        index=list(known).index(asked if asked in known else (found.bits or next(iter(known)))),
+        format_func=known.__getitem__,
+        key=f"compare-bits-{name}",
+        help="Another model or server: ask it on the page Run first; its answers are kept and can be"
+        " chosen here.",
+    )
+    set_param(f"{name}-bits", bits)
+    try:
+        pack = pack_of(found.desk, chosen)
+    except (InvalidPack, Unusable, SpinfError) as fault:
+        st.error(f"{chosen}: {fault}")
+        return None
+    served = next(one.served for one in models(found.desk) if one.bits == bits)
+    if pack.constants((served,)) is None:
+        st.warning(
+            f"{pack.id} has no numbers for {served}, so it decides nothing there: fit it on the page"
+            " **Thresholds** first."
+        )
+        return None
+    return SideWish(chosen, bits)
+
+
+def _take_evaluation(found: Bench) -> None:
+    with st.expander("Bring in a stored run", icon=":material/upload_file:"):
+        given = st.file_uploader(
+            "What `spinf-serve eval --json` wrote", type=["json"], key="compare-upload"
+        )
+        if given is not None and st.button("Take it", key="compare-take"):
+            with told():
+                file = take_baseline(found.desk, given.name, given.getvalue())
+                note(found.desk, found.user, "take evaluation", found.desk.name_of(file))
+                st.rerun()
+
+
+def _wording(found: Bench, before: SideWish, now: SideWish) -> None:
+    packs: list[Pack] = []
+    for side in (before, now):
+        if side.pack.startswith(EVALUATION):
+            return
+        packs.append(pack_of(found.desk, side.pack))
+    groups = difference(*packs)
+    if before.pack == now.pack:
+        return
+    with st.expander(f"What differs in the packs ({len(groups)})", icon=":material/difference:"):
+        show_differences(groups)
+
+
+def _start(found: Bench, wish: ComparisonWish) -> None:
+    arguments = asdict(wish)
+    job = latest(found.desk, KIND, arguments)
+    if job is not None and job.state != "done":
+        job_box(found.desk, found.user, job.id)
+        return
+    st.info("These two were not compared yet as they stand now.")
+    if st.button("Compare", type="primary", icon=":material/play_arrow:", key="compare-start"):
+        with told():
+            jobs.start(found.desk, found.user, KIND, "Comparing", arguments)
+            st.rerun()
+
+
+def _outcome(found: Bench, key: str, dataset: str, outcome: dict[str, Any]) -> None:
+    icon, draw_word = MARKS[outcome["word"]]
+    words = {
+        "pass": "The second is not worse than the first beyond chance.",
+        "regression": "The second is worse than the first beyond chance.",
+        "cannot judge": "The rows do not suffice to tell.",
+    }
+    draw_word(words.get(outcome["word"], outcome["sentence"]), icon=icon)
+    table = _table(outcome["comparisons"])
+    targets = list(table["target"])
+    if not targets:
+        st.info("The two have no category in common that rows are labelled for.")
+        return
+    st.dataframe(
+        table,
+        hide_index=True,
+        key=f"compare-table-{key}",
+        column_config={
+            "p": st.column_config.NumberColumn(
+                format="%.2g",
+                help="Chance of so many changes one way if neither is better (McNemar, exact),"
+                " corrected for the number of targets (Holm).",
+            ),
+            "right before": st.column_config.NumberColumn(format="percent"),
+            "right now": st.column_config.NumberColumn(format="percent"),
+        },
+    )
+    _chart(table, key)
+    chosen = param("target")
+    target = st.selectbox(
+        "Look at",
+        targets,
+        index=targets.index(chosen) if chosen in targets else 0,
+        key=f"compare-target-{key}",
+    )
+    set_param("target", target)
+    one = next(one for one in outcome["comparisons"] if one["target"] == target)
+    _rows(found, key, dataset, one)
+    _slices(key, one)
+    for line in outcome["notes"]:
+        st.caption(f"Note: {line}")
+    folder = folder_of(found.desk, key)
+    for column, kind in zip(st.columns(4), ("html", "markdown", "junit", "json"), strict=True):
+        file, mime = FILES[kind]
+        column.download_button(
+            f"Report ({kind})",
+            (folder / file).read_bytes,
+            file_name=f"comparison{(folder / file).suffix}",
+            mime=mime,
+            key=f"compare-{kind}-{key}",
+            on_click="ignore",
+            icon=":material/download:",
+            width="stretch",
+        )
+
+
+def _table(comparisons: list[dict[str, Any]]) -> pd.DataFrame:
+    lines = []
+    for one in comparisons:
+        flips, brier = one["flips"], one["brier"]
+        if flips is None and brier is None:
+            continue
+        line: dict[str, Any] = {"target": one["target"], "rows in both": one["both"]}
+        if flips is not None and flips["rows"]:
+            line |= {
+                "labelled": flips["rows"],
+                "right before": flips["right_before"] / flips["rows"],
+                "right now": flips["right_now"] / flips["rows"],
+                "fixed": flips["fixes_count"],
+                "broken": flips["breaks_count"],
+                "p": one["p_holm"],
+            }
+        if brier is not None:
+            change = f"{brier['low']:+.3f} to {brier['high']:+.3f}"
+            line["Brier score, change (95 %)"] = change
+        lines.append(line)
+    return pd.DataFrame(lines, columns=None if lines else ["target"])
+
+
+def _chart(table: pd.DataFrame, key: str) -> None:
+    if "fixed" not in table:
+        return
+    data = table[["target", "fixed", "broken"]].melt("target", var_name="what", value_name="rows")
+    data.loc[data["what"] == "broken", "rows"] *= -1
+    chart = (
+        alt.Chart(data)
+        .mark_bar()
+        .encode(
+            x=alt.X("rows:Q", title="rows broken (left) and fixed (right)"),
+            y=alt.Y("target:N", sort=None, title=None),
+            color=alt.Color(
+                "what:N",
+                scale=alt.Scale(domain=["fixed", "broken"], range=[charts.BLUE, charts.ORANGE]),
+                title=None,
+            ),
+            tooltip=["target", "what", "rows"],
+        )
+    )
+    charts.show(
+        chart,
+        data,
+        "comparison",
+        f"compare-chart-{key}",
+        alt_text="Rows fixed and broken by target",
+    )
+
+
+def _rows(found: Bench, key: str, dataset: str, one: dict[str, Any]) -> None:
+    flips = one["flips"]
+    if flips is None:
+        st.caption("No verdicts to compare: a side has no cut for it, or no row is labelled.")
+        return
+    right = flips["right_now"] - flips["right_before"]
+    share = right / flips["rows"] if flips["rows"] else None
+    per_day = found.desk.settings().get("per_day")
+    if share:
+        better = "more right" if share > 0 else "fewer right"
+        st.markdown(f"**{volume(abs(share), per_day)}** {better} ({percent(abs(share))} of rows).")
+    pack = found.loaded()
+    for name, title, icon in (
+        ("breaks", "Broken: right before, wrong now", ":material/heart_broken:"),
+        ("fixes", "Fixed: wrong before, right now", ":material/build_circle:"),
+    ):
+        ids = flips[name]
+        with st.expander(f"{title} ({flips[name + '_count']})", icon=icon):
+            if not ids:
+                st.caption("None.")
+                continue
+            pages = -(-len(ids) // ROWS_SHOWN)
+            page = 1
+            if pages > 1:
+                page = st.pagination(pages, key=f"compare-{name}-{key}-{one['target']}")
+            shown = ids[(page - 1) * ROWS_SHOWN : page * ROWS_SHOWN]
+            texts = texts_of(found.desk, dataset, shown)
+            for id in shown:
+                with st.container(border=True):
+                    st.caption(id)
+                    show_text(
+                        found.desk,
+                        None if pack is None else pack.pack,
+                        texts.get(id, ""),
+                        f"c-{id}",
+                    )
+            if flips[name + "_count"] > len(ids):
+                st.caption(f"The first {len(ids):,}; the JSON report has all.")
+
+
+def _slices(key: str, one: dict[str, Any]) -> None:
+    if not one["slices"]:
+        return
+    with st.expander(f"By slice ({count(len(one['slices']), 'slice')})", icon=":material/segment:"):
+        st.dataframe(
+            pd.DataFrame(
+                [
+                    {
+                        "slice": f"{part['name']} = {part['value']}",
+                        "labelled": part["rows"],
+                        "right before": part["right_before"] / part["rows"],
+                        "right now": part["right_now"] / part["rows"],
+                        "fixed": part["fixes"],
+                        "broken": part["breaks"],
+                        "p": part["p_holm"],
+                        "": part["warning"] or "",
+                    }
+                    for part in one["slices"]
+                    if part["rows"]
+                ]
+            ),
+            hide_index=True,
+            key=f"compare-slices-{key}-{one['target']}",
+            column_config={
+                "p": st.column_config.NumberColumn(format="%.2g"),
+                "right before": st.column_config.NumberColumn(format="percent"),
+                "right now": st.column_config.NumberColumn(format="percent"),
+            },
+        )
+
+
+def _digest(found: Bench, dataset: str) -> str:
+    return _digest_of(found, dataset, found.split, str(found.desk.file), stamp(found.desk))
+
+
+@st.cache_data(show_spinner=False, max_entries=32)
+def _digest_of(
+    _found: Bench, dataset: str, split: str | None, file: str, at: tuple[int, int]
+) -> str:
+    return digest_of_rows(_found.desk, dataset, split)

@@ -192,13 +192,13 @@ def budget(
         held = connection.execute(
             "SELECT 1 FROM item WHERE dataset = ? AND split = ? LIMIT 1", [dataset, TEST]
         ).fetchone()
-    split = _carrier(pack, wish.name, held is not None)
+    split = carrier(pack, wish.name, held is not None)
     book = _Book(project, dataset, pack, bits, digest, "", planned)
     found = book.look(wish, split)[0]
     return replace(found, delta=0.0) if wish.targets[0].kind == "cost" else found
 
 
-def _carrier(pack: Pack, name: str, has_held: bool) -> str | None:
+def carrier(pack: Pack, name: str, has_held: bool) -> str | None:
     """The part of the rows that carries the promise of a cut, see `promising.Sight.label_free`."""
     if name == DECISION or pack.categories[name].requires:
         return TEST
@@ -253,8 +253,8 @@ def _promised(
     # What another cut decides about comes behind it.
     for wish in sorted(wishes, key=lambda one: _rank(pack, one)):
         fitted = sight(pack, constants, on_part, part.rows.labels, wish.name)
-        split = _carrier(pack, wish.name, bool(held.rows.ids))
-        seen, carrier = fitted, part.rows
+        split = carrier(pack, wish.name, bool(held.rows.ids))
+        seen, counted = fitted, part.rows
         if not fitted.label_free:
             if not held.rows.ids:
                 raise Unusable(
@@ -263,10 +263,10 @@ def _promised(
                     " `spinf-serve data split`"
                 )
             seen = sight(pack, constants, on_held, held.rows.labels, wish.name)
-            carrier = held.rows
+            counted = held.rows
         promised = wish.targets[0].kind != "cost"
         delta = book.delta(wish, split) if promised else 0.0
-        given = answer(wish, pack, seen, fitted, carrier, delta)
+        given = answer(wish, pack, seen, fitted, counted, delta)
         constants = with_cuts(pack, constants, given)
         answers[wish.name] = given
     return constants, tuple(answers[wish.name] for wish in wishes)

@@ -10,7 +10,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import HTTPException
 from itertools import groupby
 from math import isfinite
@@ -68,6 +68,7 @@ class Remote:
         digests: of the model; None when the server does not tell this caller.
         fingerprint: its short `system_fingerprint`; None when it has none.
         full: whether it gives unrounded values and logprobs of floors.
+        read: tokens that it read for this caller so far, call by call, as far as it tells.
     """
 
     url: str
@@ -76,6 +77,7 @@ class Remote:
     digests: Digests | None
     fingerprint: str | None = None
     full: bool = True
+    read: list[int] = field(default_factory=list, compare=False, repr=False)
 
     def run(self, works: Sequence[Work]) -> list[Answered]:
         """Answers to works in order; those of neighbours with the same questions in one call.
@@ -96,6 +98,8 @@ class Remote:
                 raise _error(self.url, status, body, questions)
             with _understood(self.url):
                 self._check(body)
+                usage = body.get("usage") or {}
+                self.read.append(int(usage.get("processed_tokens") or 0))
                 results = zip(contents, body["results"], strict=True)
                 found += [Answered(_answers(one, questions)) for _, one in results]
         return found

@@ -72,6 +72,13 @@ def cautions(identity: Identity) -> Iterator[str]:
         )
 
 
+def tokens_read(scorer: Scorer) -> int | None:
+    """Tokens that it has read so far, shared beginnings once; None when that is not known."""
+    if isinstance(scorer, _InProcess):
+        return scorer.tokens
+    return scorer.tokens if isinstance(scorer, _OverHttp) else None
+
+
 def in_process(engine: "Engine") -> Scorer:
     """An engine that nobody else uses; called on its thread."""
     return _InProcess(engine)
@@ -87,6 +94,11 @@ class _InProcess:
         self.identity = Identity(
             print_.model, print_.bits, engine.served.id, facts=dict(print_.facts)
         )
+
+    @property
+    def tokens(self) -> int:
+        """Rows of passes since the engine was opened."""
+        return self._engine.stats.rows
 
     def run(self, works: Sequence[Work]) -> list[Outcome]:
         from spinf_serve.engine.api import Job
@@ -156,6 +168,11 @@ class _OverHttp:
         self._remote = remote
         self._wait = wait
         self.identity = identity
+
+    @property
+    def tokens(self) -> int | None:
+        """As the server counts them; None where it tells none."""
+        return sum(self._remote.read) or None
 
     def run(self, works: Sequence[Work]) -> list[Outcome]:
         try:

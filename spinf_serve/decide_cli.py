@@ -19,8 +19,8 @@ from spinf_serve.server.config import ServerConfig
 from spinf_serve.streams import complain, interruptible
 
 if TYPE_CHECKING:
-    from spinf_serve.deciding import Presented
     from spinf_serve.engine.api import Engine
+    from spinf_serve.evals.deciding import Presented
     from spinf_serve.evals.scorer import Scorer
     from spinf_serve.evals.sheets import Sheet, Wanted
     from spinf_serve.packs.pack import Pack
@@ -89,10 +89,10 @@ def decide(
     without an answer the error. A run that was broken off goes on where it was.
     """
     require(SHEET_PACKAGES)
-    from spinf_serve.deciding import asking, decide_sheet, doubt, parameter_columns, summary
     from spinf_serve.evals.decided import columns_of
+    from spinf_serve.evals.deciding import asking, decide_sheet, doubt, parameter_columns, summary
     from spinf_serve.evals.sheets import open_sheet, wanted_of
-    from spinf_serve.pack_files import given_pack
+    from spinf_serve.pack_files import constants_names, described, given_pack
 
     given = given_pack(pack, config, _warn)
     opened = open_sheet(file, encoding=encoding, tab=sheet)
@@ -110,7 +110,10 @@ def decide(
     if is_there(out) and not force:
         raise Unusable(f"{shown(out)} is there already; give --force to replace it, or --out")
     scorer, engine = _scorer(config, server)
-    asked = asking(given.pack, scorer, engine, context, _parameters(parameter or []))
+    model = scorer.identity.served
+    served = described(model) if engine is None else engine.served
+    names = (model,) if served is None else constants_names(served)
+    asked = asking(given.pack, scorer, names, context, _parameters(parameter or []))
     warning = doubt(asked)
     if warning is not None:
         _warn(warning)
@@ -165,11 +168,12 @@ def estimate(
         estimate_lines,
         measured_rate,
     )
-    from spinf_serve.deciding import parameter_columns, parts_of, questions_of
     from spinf_serve.engine.work import Work
+    from spinf_serve.evals.deciding import parameter_columns, parts_of, questions_of
     from spinf_serve.evals.estimate import estimate as cost_of
     from spinf_serve.evals.sheets import open_sheet, wanted_of
     from spinf_serve.pack_files import given_pack
+    from spinf_serve.packs.chunks import Reader
 
     if rate == 0:
         raise Unusable("--rate 0: give how many tokens a second the model reads")
@@ -180,9 +184,10 @@ def estimate(
     with interruptible():
         engine = _engine(config) if rate is None else None
         model = counting(config, complain) if engine is None else counting_of(engine)
+        reader = Reader(model.tokenizer, model.limits.max_content_tokens)
         works = [
             one.refused
-            or [Work(part, questions_of(chosen)) for part in parts_of(chosen, one, model)]
+            or [Work(part, questions_of(chosen)) for part in parts_of(chosen, one, reader)]
             for one in presenting
         ]
         counted, refused = count_tokens(model, works)
@@ -227,7 +232,7 @@ def _presenting(
     parameters: dict[str, str],
 ) -> "list[Presented]":
     """At most so many rows as they are asked, taken evenly from the sheet."""
-    from spinf_serve.deciding import context_of, presented
+    from spinf_serve.evals.deciding import context_of, presented
 
     chosen = context_of(pack, context)
     total = sum(1 for _ in sheet.rows(wanted))

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from spinf_serve.evals.data.rows import delete_rows
+from spinf_serve.evals.pace import Progress
 from spinf_serve.evals.runner import MOST_FAULTS, run
 from spinf_serve.evals.scorer import in_process
 from spinf_serve.evals.store import kept, matrix, recording
@@ -232,3 +233,24 @@ def test_rows_about_files_are_refused_and_stay_in_every_denominator(tmp_path):
     assert any("row r2: the row is about the file pictures/one.png" in line for line in lines)
     held = matrix(project, "d", golden_pack(), Counting().identity.bits)
     assert held.refused == {"r2": "media_not_supported"} and len(held.rows) == 3
+
+
+def test_whoever_watches_sees_every_batch_and_may_end_the_run(tmp_path):
+    project = project_with(tmp_path, TEXTS)
+
+    def enough(progress: Progress) -> None:
+        if progress.done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        asked(project, golden_pack(), Counting(), watch=enough)
+    seen: list[Progress] = []
+    report, _ = asked(project, golden_pack(), Counting(), watch=seen.append)
+    # What was asked before it ended is kept.
+    assert (report.asked, report.reused) == (16, 12)
+    assert [(one.done, one.of) for one in seen] == [(0, 4), (1, 4), (3, 4), (4, 4)]
+    assert (seen[0].rate, seen[0].seconds_left) == (None, None)
+    assert seen[-1].rate is not None and seen[-1].rate > 0
+    assert seen[-1].seconds_left == 0
+    assert seen[-1].reused == pytest.approx(12 / 28)
+    assert seen[-1].refused == 0

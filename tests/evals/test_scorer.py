@@ -8,7 +8,7 @@ from spinf_serve.engine.config import EMBEDDED, EngineConfig
 from spinf_serve.engine.work import Limits
 from spinf_serve.evals.remote import Remote, open_remote
 from spinf_serve.evals.runner import run
-from spinf_serve.evals.scorer import Work, cautions, in_process, over_http
+from spinf_serve.evals.scorer import Work, cautions, in_process, over_http, tokens_read
 from spinf_serve.evals.store import kept, matrix, recording
 from spinf_serve.evals.verify import verify
 from spinf_serve.packs.errors import Busy, Fault, Refused, Unusable
@@ -47,6 +47,20 @@ def test_one_refusal_or_fault_costs_no_other_row_its_answer(server):
             continue
         for own, told in zip(one, other, strict=True):
             assert [p.options for p in own.prompts] == [p.options for p in told.prompts]
+
+
+def test_what_was_read_is_counted_alike_here_and_by_a_server(server):
+    works = [Work(content, golden_pack().questions) for content in ("a", "b c d")]
+    mine, theirs = here(), over_http(server.url, None)
+    before = tokens_read(theirs) or 0
+    for one in (mine, theirs):
+        one.run(works)
+    assert tokens_read(mine) == sum(
+        StubEngine().compile(EngineWork(work.content, work.questions)).counts.packed_tokens
+        for work in works
+    )
+    told = tokens_read(theirs)
+    assert told is not None and told > before
 
 
 @pytest.mark.weights

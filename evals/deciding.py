@@ -1,6 +1,6 @@
 """A sheet decided row by row: what is asked of the model, what is kept meanwhile, what is told.
 
-Used by `spinf_serve.decide_cli`.
+Opens no model: who answers is given.
 """
 
 import time
@@ -9,20 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
 
-from spinf_serve.engine.api import Engine
-from spinf_serve.engine.text.tokenizer import Tokenizer
-from spinf_serve.engine.work import Limits
 from spinf_serve.evals.decided import Kept, cells_of, refused_cells
 from spinf_serve.evals.scorer import Outcome, Scorer, Work
 from spinf_serve.evals.sheets import Cell, Row, Sheet, Wanted
-from spinf_serve.pack_files import constants_names, described
 from spinf_serve.packs.answer import QuestionAnswer
 from spinf_serve.packs.ask import check_unicode
 from spinf_serve.packs.atomic import locked
-from spinf_serve.packs.chunks import Reader as Reading
-from spinf_serve.packs.chunks import chunks_of
+from spinf_serve.packs.chunks import Reader, chunks_of
 from spinf_serve.packs.decision import DecisionCall
 from spinf_serve.packs.digests import constants_digest, content_digest
 from spinf_serve.packs.errors import Fault, Refused, SpinfError, Unusable
@@ -48,20 +42,6 @@ _LOCK_SECONDS = 1.0
 _ERROR = "error"
 
 
-class Reader(Protocol):
-    """What of an engine says how much of a text it reads at once."""
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """Text to ids."""
-        ...
-
-    @property
-    def limits(self) -> Limits:
-        """Where a content is too long."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Asking:
     """What is asked of every row.
@@ -71,7 +51,6 @@ class Asking:
         context: how contents are presented.
         parameters: what fills the context where a row has no column for it.
         scorer: who answers.
-        reader: what the model that answers reads; None when it is a server's.
     """
 
     pack: Pack
@@ -79,7 +58,6 @@ class Asking:
     context: Context
     parameters: Mapping[str, str]
     scorer: Scorer
-    reader: Reader | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,16 +104,18 @@ class Presented:
 def asking(
     pack: Pack,
     scorer: Scorer,
-    engine: Engine | None,
+    names: tuple[str, ...],
     context: str | None,
     parameters: Mapping[str, str],
 ) -> Asking:
-    """What to ask of every row, checked. Raises `Unusable`."""
-    model = scorer.identity.served
-    served = described(model) if engine is None else engine.served
-    names = (model,) if served is None else constants_names(served)
+    """What to ask of every row, checked. Raises `Unusable`.
+
+    Args:
+        names: those under which the pack's numbers may stand for the model that answers.
+    """
     constants = pack.constants(names)
     if constants is None:
+        model = scorer.identity.served
         fitted = f"it is fitted on {', '.join(pack.fitted)}" if pack.fitted else "it is a draft"
         raise Unusable(
             f"{pack.id} has no numbers for {model}, so it decides nothing there; {fitted}: fit"
@@ -145,7 +125,7 @@ def asking(
         if name not in pack.parameters:
             has = ", ".join(pack.parameters) or "none"
             raise Unusable(f"{pack.id} has no parameter {name!r}; it has {has}")
-    return Asking(pack, constants, context_of(pack, context), parameters, scorer, engine)
+    return Asking(pack, constants, context_of(pack, context), parameters, scorer)
 
 
 def doubt(asked: Asking) -> str | None:
@@ -174,7 +154,8 @@ def decide_sheet(
     Args:
         source: the sheet's file.
         out: written beside its place at the end.
-        report: gets rows done, and rows in all.
+        report: gets rows done, and rows in all; what it raises ends the run, of which no finished
+            row is lost.
 
     Raises `Unusable`, for instance when another process makes the same sheet.
     """
@@ -196,6 +177,7 @@ def _decide(
     try:
         reused = kept.resume(one.digest for one in _contents(sheet, wanted, asked))
         done = reused
+        report(done, total)
         size = 1
         open_rows = islice(_contents(sheet, wanted, asked), reused, None)
         while batch := list(islice(open_rows, size)):
@@ -226,13 +208,13 @@ def _decide(
 
 def _header(asked: Asking, wanted: Wanted) -> dict[str, object]:
     """What a row's cells depend on besides its content."""
-    identity, reader = asked.scorer.identity, asked.reader
+    identity, reader = asked.scorer.identity, asked.scorer.reader
     return {
         "pack": [asked.pack.id, asked.pack.version, asked.pack.digest],
         "constants": constants_digest(asked.constants),
         "model": [identity.served, identity.bits, identity.rounded],
         "columns": [column.name for column in wanted.added],
-        "chunk_tokens": None if reader is None else reader.limits.max_content_tokens,
+        "chunk_tokens": None if reader is None else reader.most_tokens,
     }
 
 
@@ -281,7 +263,7 @@ def _cells(asked: Asking, batch: Sequence[Presented]) -> list[Sequence[Cell]]:
     works = [
         []
         if one.refused
-        else [Work(part, questions) for part in parts_of(asked.pack, one, asked.reader)]
+        else [Work(part, questions) for part in parts_of(asked.pack, one, asked.scorer.reader)]
         for one in batch
     ]
     outcomes = iter(asked.scorer.run([work for each in works for work in each]))
@@ -325,8 +307,7 @@ def parts_of(pack: Pack, one: Presented, reader: Reader | None) -> list[str]:
     """
     if pack.on_long == "refuse" or reader is None:
         return [one.wrapped]
-    reading = Reading(reader.tokenizer, reader.limits.max_content_tokens)
-    return chunks_of(reading, one.text, one.before, one.after)
+    return chunks_of(reader, one.text, one.before, one.after)
 
 
 def _told(wanted: Wanted, rows: Iterator[Sequence[Cell]]) -> tuple[dict[str, int], dict[str, int]]:

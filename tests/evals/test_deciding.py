@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from spinf_serve import deciding
-from spinf_serve.deciding import asking, decide_sheet, doubt, parameter_columns, summary
 from spinf_serve.engine.work import Limits, Work
+from spinf_serve.evals import deciding
 from spinf_serve.evals.decided import columns_of
+from spinf_serve.evals.deciding import asking, decide_sheet, doubt, parameter_columns, summary
 from spinf_serve.evals.scorer import in_process
 from spinf_serve.evals.sheets import open_sheet, wanted_of
 from spinf_serve.packs.atomic import locked
@@ -47,7 +47,7 @@ class Counting(StubEngine):
 def decide(path: Path, pack, engine, context=None, **parameters):
     sheet = open_sheet(path)
     wanted = wanted_of(sheet, None, parameter_columns(pack), columns_of(pack, "spinf_"))
-    asked = asking(pack, in_process(engine.as_engine()), engine, context, parameters)
+    asked = asking(pack, in_process(engine.as_engine()), (SERVED.id,), context, parameters)
     out = path.with_name(f"out{path.suffix}")
     told: list[tuple[int, int]] = []
     done = decide_sheet(sheet, path, wanted, out, asked, lambda *counts: told.append(counts))
@@ -258,7 +258,7 @@ def test_a_draft_decides_nothing(tmp_path):
 
 def test_thresholds_without_a_proof_are_told_to_be_provisional():
     engine = StubEngine()
-    asked = asking(pack_of(), in_process(engine.as_engine()), engine.as_engine(), None, {})
+    asked = asking(pack_of(), in_process(engine.as_engine()), (SERVED.id,), None, {})
     assert "provisional on stub/words-1: no proof of them" in str(doubt(asked))
     proof = {"model": asked.scorer.identity.model, "open": ["mood"], "promises": {}}
     asked = replace(asked, constants=replace(asked.constants, proof=proof))

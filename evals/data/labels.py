@@ -146,6 +146,17 @@ def put_labels(project: Project, dataset: str, labels: Sequence[Label]) -> None:
         connection.unregister("given")
 
 
+def delete_label(project: Project, dataset: str, label: Label) -> bool:
+    """Take a label back that was stored; False, and nothing is done, when it is another one by now."""
+    with project.open(write=True) as connection:
+        found = connection.execute(
+            "DELETE FROM label WHERE dataset = ? AND row_id = ? AND target = ? AND annotator = ?"
+            ' AND value = ? AND "at" = ? RETURNING 1',
+            [dataset, label.row_id, label.target, label.annotator, label.value, label.at],
+        ).fetchall()
+    return bool(found)
+
+
 def disagreements(project: Project, dataset: str) -> list[Disagreement]:
     """Rows whose labels are not used until someone adjudicates them, by row and target."""
     with project.open(write=False) as connection:

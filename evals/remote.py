@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from spinf_serve import __version__
+from spinf_serve.evals.estimate import Counted
 from spinf_serve.packs.answer import OptionAnswer, PromptAnswer, QuestionAnswer
 from spinf_serve.packs.errors import CODES, Busy, Fault, Refused, SpinfError, Unusable
 from spinf_serve.packs.question import Question
@@ -68,7 +69,7 @@ class Remote:
         digests: of the model; None when the server does not tell this caller.
         fingerprint: its short `system_fingerprint`; None when it has none.
         full: whether it gives unrounded values and logprobs of floors.
-        read: tokens that it read for this caller so far, call by call, as far as it tells.
+        counted: what its answers say that they read, call by call.
     """
 
     url: str
@@ -77,7 +78,7 @@ class Remote:
     digests: Digests | None
     fingerprint: str | None = None
     full: bool = True
-    read: list[int] = field(default_factory=list, compare=False, repr=False)
+    counted: list[Counted] = field(default_factory=list, compare=False, repr=False)
 
     def run(self, works: Sequence[Work]) -> list[Answered]:
         """Answers to works in order; those of neighbours with the same questions in one call.
@@ -98,10 +99,10 @@ class Remote:
                 raise _error(self.url, status, body, questions)
             with _understood(self.url):
                 self._check(body)
-                usage = body.get("usage") or {}
-                self.read.append(int(usage.get("processed_tokens") or 0))
                 results = zip(contents, body["results"], strict=True)
                 found += [Answered(_answers(one, questions)) for _, one in results]
+                if "usage" in body:
+                    self.counted.append(_counted(body["usage"], len(contents), questions))
         return found
 
     def _check(self, body: Any) -> None:
@@ -162,6 +163,18 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"no text: {value!r:.40}")
     return value
+
+
+def _counted(usage: Any, rows: int, questions: Sequence[Question]) -> Counted:
+    """What a call read, floors aside."""
+    details = usage["prompt_tokens_details"]
+    content, query, floors = (
+        int(details[f"{name}_tokens"]) for name in ("content", "query", "floor")
+    )
+    calls = sum(len(question.prompts) for question in questions)
+    read = int(usage["processed_tokens"]) - floors
+    # A call of one question begins with a token of its own.
+    return Counted(rows, rows * calls, content, read, calls * (rows + content) + query)
 
 
 def _number(value: Any) -> float:

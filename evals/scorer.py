@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Protocol
 
+from spinf_serve.evals.estimate import Counted
 from spinf_serve.evals.remote import Remote, open_remote
 from spinf_serve.evals.score_tables import Identity
 from spinf_serve.packs.answer import QuestionAnswer
@@ -72,11 +73,11 @@ def cautions(identity: Identity) -> Iterator[str]:
         )
 
 
-def tokens_read(scorer: Scorer) -> int | None:
-    """Tokens that it has read so far, shared beginnings once; None when that is not known."""
-    if isinstance(scorer, _InProcess):
-        return scorer.tokens
-    return scorer.tokens if isinstance(scorer, _OverHttp) else None
+def counted(scorer: Scorer) -> Counted:
+    """Tokens of all works that it was asked and that were answered, floors aside."""
+    if isinstance(scorer, _InProcess | _OverHttp):
+        return scorer.counted
+    return Counted(0, 0, 0, 0, 0)
 
 
 def in_process(engine: "Engine") -> Scorer:
@@ -94,11 +95,7 @@ class _InProcess:
         self.identity = Identity(
             print_.model, print_.bits, engine.served.id, facts=dict(print_.facts)
         )
-
-    @property
-    def tokens(self) -> int:
-        """Rows of passes since the engine was opened."""
-        return self._engine.stats.rows
+        self.counted = Counted(0, 0, 0, 0, 0)
 
     def run(self, works: Sequence[Work]) -> list[Outcome]:
         from spinf_serve.engine.api import Job
@@ -123,11 +120,23 @@ class _InProcess:
                         raise outcome
                     else:
                         outcomes[places[job]] = outcome.answers
+                        told = outcome.counts
+                        self.counted += self._counted(
+                            told.content_tokens,
+                            told.query_tokens,
+                            told.packed_tokens,
+                            works[places[job]],
+                        )
         finally:
             # Whatever ended it, nobody waits for the others.
             for job in places:
                 self._engine.cancel(job)
         return [outcomes[place] for place in range(len(works))]
+
+    def _counted(self, content: int, query: int, packed: int, work: Work) -> Counted:
+        calls = sum(len(question.prompts) for question in work.questions)
+        bos = 0 if self._engine.tokenizer.bos_id is None else 1
+        return Counted(1, calls, content, packed, calls * (bos + content) + query)
 
 
 def over_http(url: str, token: str | None, wait: Callable[[float], None] = time.sleep) -> Scorer:
@@ -170,9 +179,9 @@ class _OverHttp:
         self.identity = identity
 
     @property
-    def tokens(self) -> int | None:
-        """As the server counts them; None where it tells none."""
-        return sum(self._remote.read) or None
+    def counted(self) -> Counted:
+        """As the server counts them."""
+        return sum(self._remote.counted, Counted(0, 0, 0, 0, 0))
 
     def run(self, works: Sequence[Work]) -> list[Outcome]:
         try:

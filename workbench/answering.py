@@ -84,10 +84,12 @@ def scorer(who: Who, wait: Callable[[float], None] = time.sleep) -> Scorer:
     """
     if who.server is not None:
         return over_http(who.server, who.token, wait)
-    from spinf_serve.engine.api import open_engine
     from spinf_serve.server.config import load, share_cores
 
+    # Before the engine's libraries are loaded.
     share_cores()
+    from spinf_serve.engine.api import open_engine
+
     config = load({}) if who.config is None else who.config
     return in_process(open_engine(config.engine, config.limits))
 

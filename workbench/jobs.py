@@ -275,17 +275,11 @@ def _launch(desk: Desk, folder: Path) -> None:
                 # Neither Ctrl-C nor the end of a terminal's session reach it.
                 start_new_session=True,
                 pass_fds=(descriptor,),
-                env={"OMP_WAIT_POLICY": "passive"} | os.environ | {"PYTHONPATH": _path()},
             )
     except OSError as error:
         raise Unusable(f"no process can be started: {error.strerror or error}") from None
     finally:
         os.close(descriptor)
-
-
-def _path() -> str:
-    """Where this process found its modules, for one that does not begin where it did."""
-    return os.pathsep.join(one for one in sys.path if one)
 
 
 def _take(descriptor: int) -> None:

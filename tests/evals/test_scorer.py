@@ -1,5 +1,7 @@
 """Whoever answers, every work has its own outcome, and the same bits."""
 
+from dataclasses import replace
+
 import pytest
 
 from spinf_serve.engine.api import Work as EngineWork
@@ -8,7 +10,7 @@ from spinf_serve.engine.config import EMBEDDED, EngineConfig
 from spinf_serve.engine.work import Limits
 from spinf_serve.evals.remote import Remote, open_remote
 from spinf_serve.evals.runner import run
-from spinf_serve.evals.scorer import Work, cautions, in_process, over_http, tokens_read
+from spinf_serve.evals.scorer import Work, cautions, counted, in_process, over_http
 from spinf_serve.evals.store import kept, matrix, recording
 from spinf_serve.evals.verify import verify
 from spinf_serve.packs.errors import Busy, Fault, Refused, Unusable
@@ -49,18 +51,21 @@ def test_one_refusal_or_fault_costs_no_other_row_its_answer(server):
             assert [p.options for p in own.prompts] == [p.options for p in told.prompts]
 
 
-def test_what_was_read_is_counted_alike_here_and_by_a_server(server):
-    works = [Work(content, golden_pack().questions) for content in ("a", "b c d")]
+def test_what_is_read_is_counted_alike_here_and_by_a_server(server):
+    # Without floors, which are read once and for all.
+    questions = tuple(replace(one, empty_floor=False) for one in golden_pack().questions)
+    works = [Work(content, questions) for content in ("a", "b c d", "word " * 5000)]
     mine, theirs = here(), over_http(server.url, None)
-    before = tokens_read(theirs) or 0
     for one in (mine, theirs):
         one.run(works)
-    assert tokens_read(mine) == sum(
-        StubEngine().compile(EngineWork(work.content, work.questions)).counts.packed_tokens
-        for work in works
-    )
-    told = tokens_read(theirs)
-    assert told is not None and told > before
+    assert counted(mine) == counted(theirs)
+    prompts = sum(len(one.prompts) for one in questions)
+    assert (counted(mine).rows, counted(mine).calls) == (2, 2 * prompts)
+    assert counted(mine).content_tokens == 4
+    assert counted(mine).tree_tokens < counted(mine).apart_tokens
+    with_floors = over_http(server.url, None)
+    with_floors.run([Work(content, golden_pack().questions) for content in ("a", "b c d")])
+    assert counted(with_floors) == counted(mine)
 
 
 @pytest.mark.weights

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from spinf_serve.evals.cuts import Kind, Target
-from spinf_serve.evals.fitting import Budget, budget
+from spinf_serve.evals.fitting import TEST, Budget, budget
 from spinf_serve.evals.wishes import Wish, check_wishes
 from spinf_serve.packs.atomic import locked, write_beside
 from spinf_serve.packs.errors import Unusable
@@ -138,6 +138,15 @@ def budgets(
         wish.name: budget(desk.project, dataset, pack, bits, wish, plan.planned, digest)
         for wish in wishes
     }
+
+
+def has_held(desk: Desk, dataset: str) -> bool:
+    """Whether rows are held back from fits, see `evals.fitting.TEST`."""
+    with desk.project.open(write=False) as connection:
+        found = connection.execute(
+            "SELECT 1 FROM item WHERE dataset = ? AND split = ? LIMIT 1", [dataset, TEST]
+        ).fetchone()
+    return found is not None
 
 
 def command(

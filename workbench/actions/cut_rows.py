@@ -12,12 +12,14 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from spinf_serve.evals.cost import CostCurve, CostCut, cheapest, cost_curve
 from spinf_serve.evals.cut_curve import CutCurve, Rates, cut_curve, shown_cuts
 from spinf_serve.evals.data.labels import CHOSEN, NO, RESOLVED, YES
 from spinf_serve.evals.eligible import RANDOM, eligible
 from spinf_serve.evals.fitting import TEST, carrier
 from spinf_serve.evals.judged import DECISION
 from spinf_serve.evals.promising import any_holds
+from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.pack import Constants, Pack
 from spinf_serve.workbench.desk import Desk
 from spinf_serve.workbench.views import View
@@ -27,6 +29,9 @@ Places = NDArray[np.int64]
 
 MOST_CUTS: Final = 200
 """Cuts that a chart shows."""
+
+REPEATS, FEWER_REPEATS, MANY_ROWS = 500, 100, 20_000
+"""Resamples of a cost, and how many where rows are many and each takes long and tells little."""
 
 YES_CODE, NO_CODE, UNKNOWN_CODE = 1, 0, -1
 
@@ -43,6 +48,8 @@ class CutRows:
         truths: 1 where it holds, 0 where not, -1 where that is not known.
         counted: positions of the labelled rows that a promise would count.
         traffic: positions that the share flagged is counted on: no label is needed there.
+        costed: positions of all labelled rows of that part for which the score alone decides, which
+            costs are counted on; `weights` and `groups` are theirs.
         split: the part of the dataset that a promise would count; None for all.
         notes: which rows are left out, a sentence each.
     """
@@ -54,6 +61,9 @@ class CutRows:
     truths: NDArray[np.int8]
     counted: Places
     traffic: Places
+    costed: Places
+    weights: Numbers
+    groups: tuple[str | None, ...] | None
     split: str | None
     notes: tuple[str, ...]
 
@@ -145,7 +155,7 @@ def cut_rows(
     there[there] = facts["number"][place[there]] == numbers[there]
     numbers, own, walked, place = numbers[there], own[there], walked[there], place[there]
     truths, chosen = _truths(name, deciding, labels, numbers)
-    return _counted(name, pack, facts, numbers, own, walked, place, truths, chosen)
+    return _counted(name, pack, facts, numbers, own, walked, place, truths, chosen, free[there])
 
 
 def look(rows: CutRows, cut: float, base_rate: float | None = None) -> Look:
@@ -174,6 +184,23 @@ def look(rows: CutRows, cut: float, base_rate: float | None = None) -> Look:
 def curve(rows: CutRows, base_rate: float | None = None) -> CutCurve:
     """The counted rows at the cuts that a chart shows."""
     return cut_curve(rows.scores, rows.holds, shown_cuts(rows.scores, MOST_CUTS), base_rate)
+
+
+def costs(rows: CutRows, miss: float) -> tuple[CostCut, CostCurve]:
+    """The cheapest cut and the cost of a row at every cut, in false alarms.
+
+    Args:
+        miss: what a miss costs in false alarms.
+
+    Raises `Unusable` when no row is labelled.
+    """
+    if not len(rows.costed):
+        raise Unusable("no row is labelled, so no cut has a cost; label rows on the page Data")
+    scores, holds = rows.walked[rows.costed], rows.truths[rows.costed] == YES_CODE
+    many = len(rows.costed) > MANY_ROWS
+    more: dict[str, Any] = {"weights": rows.weights, "groups": rows.groups}
+    more["repeats"] = FEWER_REPEATS if many else REPEATS
+    return cheapest(scores, holds, miss, **more), cost_curve(scores, holds, miss, **more)
 
 
 def between_bands(rows: CutRows, review: float, act: float) -> Figure:
@@ -301,6 +328,7 @@ def _counted(
     place: Places,
     truths: NDArray[np.int8],
     chosen: NDArray[np.bool_],
+    free: NDArray[np.bool_],
 ) -> CutRows:
     held = facts["held"][place]
     split = carrier(pack, name, bool(facts["held"].any()))
@@ -316,6 +344,7 @@ def _counted(
         _drawn(by_label),
     )
     traffic = eligible(np.ones(len(inside), dtype=bool), groups, weights, _drawn(random))
+    costed = (truths[inside] != UNKNOWN_CODE) & free[inside]
     return CutRows(
         name,
         numbers,
@@ -324,6 +353,9 @@ def _counted(
         truths,
         inside[labelled.rows],
         inside[traffic.rows],
+        inside[costed],
+        np.nan_to_num(weights[costed], nan=1.0),
+        None if groups is None else tuple(np.array(grp, dtype=object)[costed].tolist()),
         split,
         labelled.notes(),
     )

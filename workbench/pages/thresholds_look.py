@@ -1,0 +1,375 @@
+"""The part of Thresholds that looks around: any cut, what it flags, and what it gets wrong."""
+
+from math import isfinite
+from typing import Any, Final
+from urllib.parse import quote
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from spinf_serve.evals.cut_curve import CutCurve
+from spinf_serve.workbench.actions.cut_rows import (
+    CutRows,
+    Figure,
+    Look,
+    between_bands,
+    false_alarms,
+    look,
+    misses,
+    texts_of,
+)
+from spinf_serve.workbench.frame import param, set_param
+from spinf_serve.workbench.glossary import help as meaning
+from spinf_serve.workbench.pages.thresholds_stand import Stand, curve_of, rows_of, title_of
+from spinf_serve.workbench.parts import charts
+from spinf_serve.workbench.parts.tables import paged
+from spinf_serve.workbench.parts.texts import is_about_harm, shown_text
+from spinf_serve.workbench.parts.view import need_view
+from spinf_serve.workbench.parts.words import UNKNOWN, count, percent, volume
+
+LINES: Final = {
+    "precision": ("Precision", charts.BLUE),
+    "recall": ("Recall", charts.ORANGE),
+    "flag_rate": ("Flagged", charts.GREEN),
+}
+_TEXT_SHOWN: Final = 240
+
+
+def draw(stand: Stand) -> None:
+    """Draw it; the pack has numbers."""
+    view = need_view(stand.found, stand.shown, bytes_of(stand))
+    rows = rows_of(stand, view)
+    if not len(rows.own):
+        st.info("No row has an answer to every question. Ask the rest on the page **Run**.")
+        return
+    if not len(rows.counted):
+        _unlabelled(stand, rows)
+    low, high = _ends(stand, rows)
+    cut = _cut(stand, rows, low, high)
+    base_rate = _base_rate(stand, rows)
+    found = look(rows, cut, base_rate)
+    _figures(stand, rows, found)
+    if len(rows.counted):
+        made = curve_of(stand, view, rows, base_rate)
+        _chart(stand, made, cut, low, high)
+        _counts(stand, rows, found)
+        _errors(stand, rows, cut)
+    _which(rows)
+
+
+def bytes_of(stand: Stand) -> bytes:
+    """The file of the numbers that are looked at."""
+    if stand.is_new and stand.last is not None:
+        result = stand.last.result() or {}
+        return (stand.last.folder / str(result.get("after"))).read_bytes()
+    return stand.data
+
+
+def _unlabelled(stand: Stand, rows: CutRows) -> None:
+    where = "" if rows.split is None else f" in the split {rows.split}"
+    st.info(
+        f"No row{where} that was drawn at random has a label for"
+        f" **{title_of(stand.shown, stand.name)}**, so only the share flagged is known. Label rows on"
+        " the page **Data**: some hundreds, drawn at random, carry a promise."
+    )
+
+
+def _ends(stand: Stand, rows: CutRows) -> tuple[float, float]:
+    """The score's scale."""
+    if not stand.is_layer:
+        return 0.0, 1.0
+    return float(np.floor(rows.own.min())), float(np.ceil(rows.own.max()) + 1)
+
+
+def _cut(stand: Stand, rows: CutRows, low: float, high: float) -> float:
+    """The cut that is looked at: by slider, by number, or by a click on the chart."""
+    key = f"cut-{stand.key}-{stand.is_new}"
+    if key not in st.session_state:
+        st.session_state[key] = _given(low, high, stand.in_force(), rows)
+    cut = float(st.session_state[key])
+
+    def slid() -> None:
+        st.session_state[key] = float(st.session_state[f"{key}-slider"])
+
+    def typed() -> None:
+        st.session_state[key] = float(st.session_state[f"{key}-number"])
+
+    st.session_state[f"{key}-slider"] = min(max(cut, low), high)
+    st.session_state[f"{key}-number"] = cut
+    left, middle, right = st.columns([6, 2, 2], vertical_alignment="bottom")
+    left.slider(
+        "Cut: flagged from this score on",
+        low,
+        high,
+        step=(high - low) / 1000,
+        format="%.3f",
+        key=f"{key}-slider",
+        on_change=slid,
+        help=meaning("cut"),
+    )
+    middle.number_input(
+        "Exactly",
+        low,
+        max(high, cut),
+        step=(high - low) / 100,
+        format="%.6g",
+        key=f"{key}-number",
+        on_change=typed,
+    )
+    in_force = stand.in_force()
+
+    def back() -> None:
+        st.session_state[key] = in_force
+
+    right.button(
+        "Cut of the numbers" if stand.is_new else "Cut in force",
+        key=f"{key}-back",
+        on_click=back,
+        disabled=in_force is None or cut == in_force,
+        icon=":material/undo:",
+        help="This category has no cut yet; it only reports." if in_force is None else None,
+    )
+    set_param("at", repr(cut))
+    return cut
+
+
+def _given(low: float, high: float, in_force: float | None, rows: CutRows) -> float:
+    """The cut of the address, else the one in force, else the middle of the scores."""
+    try:
+        given = float(param("at") or "nan")
+    except ValueError:
+        given = float("nan")
+    if isfinite(given) and low <= given <= high:
+        return given
+    return in_force if in_force is not None else float(np.median(rows.own))
+
+
+def _base_rate(stand: Stand, rows: CutRows) -> float | None:
+    """The stated share of the traffic that holds, of the targets' table."""
+    planned = stand.plan.of(stand.name)
+    if planned is None or planned.base_rate is None or not len(rows.counted):
+        return None
+    st.caption(
+        f"Shares are re-weighted to the stated base rate of {percent(planned.base_rate)}; counts are"
+        " those of the rows."
+    )
+    return planned.base_rate
+
+
+def _figures(stand: Stand, rows: CutRows, found: Look) -> None:
+    columns = st.columns(4)
+    told = (
+        ("Flagged", found.flagged, "flag rate"),
+        ("Precision", found.precision, "precision"),
+        ("Recall", found.recall, "recall"),
+        ("Right among those not flagged", found.npv, "npv"),
+    )
+    for column, (label, figure, word) in zip(columns, told, strict=True):
+        with column:
+            st.metric(label, percent(figure.value), help=meaning(word))
+            st.caption(interval(figure))
+    st.caption(f"Flagged: {volume(found.flagged.value, stand.per_day)}.")
+    bands = stand.bands()
+    if bands is not None:
+        load = between_bands(rows, bands[1], bands[0])
+        st.caption(
+            f"These numbers have two bands: act from {bands[0]:.4g} on, review from {bands[1]:.4g}"
+            f" on, pass below. For review: {volume(load.value, stand.per_day)}."
+        )
+
+
+def interval(figure: Figure) -> str:
+    """Counts and the 95 % interval of a figure."""
+    if figure.value is None:
+        return "no row to count"
+    return f"{figure.k:,} of {figure.n:,}; 95 %: {percent(figure.low)} to {percent(figure.high)}"
+
+
+def _chart(stand: Stand, made: CutCurve, cut: float, low: float, high: float) -> None:
+    logit = not stand.is_layer and st.toggle(
+        "Spread the ends of the scale",
+        key=f"logit-{stand.key}",
+        help="Draws scores by their log odds, so that those near 0 and 1 lie apart.",
+    )
+    data = pd.concat(
+        [
+            pd.DataFrame(
+                {
+                    "cut": made.cuts,
+                    "rate": label,
+                    "value": made.rates[kind].value,  # type: ignore[index]
+                    "low": made.rates[kind].low,  # type: ignore[index]
+                    "high": made.rates[kind].high,  # type: ignore[index]
+                    "true positives": made.tp,
+                    "false alarms": made.fp,
+                    "misses": made.fn,
+                }
+            )
+            for kind, (label, _) in LINES.items()
+        ]
+    ).dropna()
+    data = data[(data["cut"] >= low) & (data["cut"] <= high)]
+    data["x"] = _logit(data["cut"].to_numpy()) if logit else data["cut"]
+    here = float(_logit(np.array([cut]))[0]) if logit else cut
+    names = [label for label, _ in LINES.values()]
+    colours = [colour for _, colour in LINES.values()]
+    x = alt.X("x:Q", title="log odds of the score" if logit else "cut on the score")
+    y = alt.Y("value:Q", title=None, axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1]))
+    colour = alt.Color(
+        "rate:N", scale=alt.Scale(domain=names, range=colours), legend=alt.Legend(orient="top")
+    ).title(None)
+    base = alt.Chart(data).encode(x=x, color=colour)
+    pick = alt.selection_point(name="pick", on="click", nearest=True, empty=False, fields=["cut"])
+    tips = [
+        alt.Tooltip("rate:N"),
+        alt.Tooltip("cut:Q", format=".6g"),
+        *(alt.Tooltip(f"{one}:Q", format=".1%") for one in ("value", "low", "high")),
+        *(alt.Tooltip(f"{one}:Q") for one in ("true positives", "false alarms", "misses")),
+    ]
+    layers = alt.layer(
+        base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q").title(None), y2="high:Q"),
+        base.mark_line(strokeWidth=2).encode(y=y, strokeDash=alt.StrokeDash("rate:N", legend=None)),
+        base.mark_circle(size=60, opacity=0.01).encode(y=y, tooltip=tips).add_params(pick),
+        alt.Chart(pd.DataFrame({"x": [here]}))
+        .mark_rule(strokeWidth=2, color=charts.GREY)
+        .encode(x="x:Q"),
+    ).properties(height=320)
+    key = f"curve-{stand.key}-{stand.is_new}-{logit}"
+    state = f"cut-{stand.key}-{stand.is_new}"
+
+    def clicked() -> None:
+        chosen = _clicked(st.session_state.get(key))
+        if chosen is not None:
+            st.session_state[state] = chosen
+
+    charts.show(
+        layers,
+        data.drop(columns="x"),
+        f"cuts-{stand.name}",
+        key,
+        alt_text=(
+            f"Precision, recall and share flagged of {title_of(stand.shown, stand.name)} at every"
+            f" cut, with 95 % intervals; the chosen cut is {cut:.4g}."
+        ),
+        selection="pick",
+        on_select=clicked,
+    )
+    st.caption(
+        "Click on the chart to set the cut. Bands are exact 95 % intervals of each point alone."
+        " **Looking around promises nothing**: of many cuts that are tried, the one that looks best"
+        " is mostly a lucky one. A promise is made under **Certify**."
+    )
+
+
+def _logit(scores: Any) -> Any:
+    held = np.clip(scores, 1e-9, 1 - 1e-9)
+    return np.log(held / (1 - held))
+
+
+def _clicked(event: Any) -> float | None:
+    """The cut of a click on the chart."""
+    try:
+        points = event["selection"]["pick"]
+        return float(points[0]["cut"]) if points else None
+    except (KeyError, TypeError, IndexError, ValueError):
+        return None
+
+
+def _counts(stand: Stand, rows: CutRows, found: Look) -> None:
+    labelled = len(rows.counted)
+    table = pd.DataFrame(
+        {
+            "": ["flagged", "not flagged"],
+            "holds": [found.tp, found.fn],
+            "does not hold": [found.fp, found.tn],
+        }
+    )
+    left, right = st.columns([2, 3], vertical_alignment="center")
+    with left:
+        st.markdown("**Right and wrong**", help=meaning("confusion"))
+        st.dataframe(table, hide_index=True, key=f"confusion-{stand.key}")
+    with right:
+        wrong = percent(found.fp / labelled), percent(found.fn / labelled)
+        st.markdown(
+            f"Of {count(labelled, 'labelled message')} that count, {found.fp:,} are false alarms"
+            f" ({wrong[0]}) and {found.fn:,} are misses ({wrong[1]})."
+        )
+        planned = stand.plan.of(stand.name)
+        if planned is None or planned.base_rate is None:
+            st.markdown(
+                f"In such traffic: false alarms, {volume(found.fp / labelled, stand.per_day)};"
+                f" misses, {volume(found.fn / labelled, stand.per_day)}."
+            )
+
+
+def _errors(stand: Stand, rows: CutRows, cut: float) -> None:
+    lists = {"alarms": false_alarms(rows, cut), "misses": misses(rows, cut)}
+    words = {"alarms": "False alarms", "misses": "Misses"}
+    kind = st.segmented_control(
+        "Errors",
+        list(lists),
+        default="alarms",
+        format_func=lambda one: f"{words[one]} ({len(lists[one]):,})",
+        key=f"errors-{stand.key}",
+        label_visibility="collapsed",
+        required=True,
+    )
+    at = lists[kind or "alarms"]
+    hidden = is_about_harm(stand.shown) and not stand.desk.settings().get("open_texts")
+    if hidden and len(at):
+        hidden = not st.toggle("Show the texts", key=f"open-errors-{stand.key}")
+
+    def fetch(first: int, most: int) -> pd.DataFrame:
+        some = at[first : first + most]
+        texts = texts_of(stand.desk, stand.dataset, rows.numbers[some].tolist())
+        scores = rows.own[some].tolist()
+        return pd.DataFrame(
+            {
+                "score": scores[: len(texts)],
+                "text": [
+                    UNKNOWN if hidden else shown_text(stand.desk, text)[:_TEXT_SHOWN]
+                    for _, text in texts
+                ],
+                "open": [_link(stand, row) for row, _ in texts],
+            }
+        )
+
+    paged(
+        len(at),
+        fetch,
+        f"errors-{stand.key}-{kind}",
+        page_rows=20,
+        column_config={
+            "score": st.column_config.NumberColumn("Score", format="%.4f", width="small"),
+            "text": st.column_config.TextColumn("Text", width="large"),
+            "open": st.column_config.LinkColumn(
+                "All its answers", display_text="open in Scores", width="small"
+            ),
+        },
+    )
+
+
+def _link(stand: Stand, row: str) -> str:
+    named = {
+        "pack": stand.file_name,
+        "data": stand.dataset,
+        "bits": stand.model.bits,
+        "row": row,
+    }
+    return "scores?" + "&".join(f"{key}={quote(value, safe='')}" for key, value in named.items())
+
+
+def _which(rows: CutRows) -> None:
+    """Which rows count, and which do not."""
+    with st.expander("Which rows count"):
+        where = "All rows" if rows.split is None else f"Rows of the split **{rows.split}**"
+        if rows.split == "fit":
+            where = "All rows but those of the split **test**"
+        st.markdown(
+            f"{where} take part, the same as for a promise: {len(rows.counted):,} with a label, and"
+            f" {len(rows.traffic):,} for the share flagged."
+        )
+        for note in rows.notes:
+            st.markdown(f"- {note}")

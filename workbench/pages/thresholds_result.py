@@ -1,0 +1,190 @@
+"""What a certification came to, and how its numbers are put in force."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+import streamlit as st
+
+from spinf_serve.workbench.actions.certifying import (
+    after_of,
+    change,
+    refusals,
+    save_fit,
+)
+from spinf_serve.workbench.actions.cut_plans import told as told_plan
+from spinf_serve.workbench.frame import told
+from spinf_serve.workbench.glossary import help as meaning
+from spinf_serve.workbench.jobs import Job
+from spinf_serve.workbench.pages.thresholds_stand import (
+    Stand,
+    digest_of,
+    listed,
+    name_words,
+    state_of,
+    title_of,
+)
+from spinf_serve.workbench.parts.words import percent, volume
+
+_DIFF_LINES = 400
+
+
+def draw(stand: Stand, job: Job) -> None:
+    """The newest certification that came to an end."""
+    result = job.result()
+    if result is None:
+        return
+    report = result["report"]
+    st.subheader("What the last certification found" if report["targets"] else "The last fit")
+    st.caption(
+        f"By {job.user}, {job.started[:16].replace('T', ' ')} UTC: fitted on"
+        f" {report['fit_rows']:,} rows, {report['test_rows']:,} held back,"
+        f" {len(report['refused']):,} refused by the model."
+    )
+    if job.arguments.get("data") != digest_of(stand.desk, stand.dataset):
+        st.warning("Rows or labels changed since. What stands here is about those of that time.")
+    elif report["targets"] and list(job.arguments["cuts"]) != told_plan(stand.plan):
+        st.caption("The table above was changed since: certify again for what stands there now.")
+    for target in report["targets"]:
+        _target(stand, result, target)
+    deltas = report["wrong_at_most"]
+    if deltas and len(report["targets"]) > 1:
+        st.caption(f"That one of these promises is wrong has a chance of {deltas:.3g} at most.")
+    if report["notes"]:
+        with st.expander("What the rows did not tell, and how numbers were fitted"):
+            st.markdown("\n".join(f"- {note}" for note in report["notes"]))
+    _save(stand, job, result)
+
+
+def _target(stand: Stand, result: Mapping[str, Any], target: Mapping[str, Any]) -> None:
+    with st.container(border=True):
+        name = target["name"]
+        known = name in stand.pack.categories or name == "decision"
+        title = title_of(stand.pack, name) if known else name
+        left, right = st.columns([8, 2], vertical_alignment="center")
+        left.markdown(f"**{title}**: {target['asked']}")
+        promised = all(one["kind"] == "Certificate" for one in target["promises"])
+        with right:
+            if target["met"] and promised:
+                st.badge("promised", color="green", icon=":material/verified:")
+            elif target["met"]:
+                st.badge("set, not promised", color="orange", icon=":material/info:")
+            else:
+                st.badge("not reachable yet", color="gray", icon=":material/block:")
+        for one in target["promises"]:
+            _promise(stand, result, one)
+        review = target["review_per_1000"]
+        if review is not None and target["met"]:
+            st.markdown(f"Between the cuts, for review: {volume(review / 1000, stand.per_day)}.")
+        if target["name"] in result["left_out"]:
+            st.markdown(
+                f"On rows left out of the choice: {result['left_out'][name]}.",
+                help="The whole choice is made anew without a part of the rows, and judged on that"
+                " part: what to expect, without the luck of the choice.",
+            )
+            spread = target["left_out"]["cut_interval"]
+            if spread is not None:
+                st.caption(
+                    f"Their cuts lie between {spread['low']:.4g} and {spread['high']:.4g}"
+                    " (5 % to 95 % of them)."
+                )
+        for note in target["notes"]:
+            st.caption(note)
+
+
+def _promise(stand: Stand, result: Mapping[str, Any], one: Mapping[str, Any]) -> None:
+    found, kind = one["result"], one["kind"]
+    st.markdown(f"{_capital(result['words'][one['name']])}.")
+    if kind == "CostCut":
+        return
+    point = found["point"]
+    if point is not None:
+        columns = st.columns(4)
+        label = "Cut" if kind == "Certificate" else "Best cut, no promise"
+        cut = one["cut"] if one["cut"] is not None else point["cut"]
+        columns[0].metric(label, f"{cut:.4g}", help=meaning("cut"))
+        columns[1].metric(
+            _capital(found["target"]["kind"].replace("_", " ")), percent(point["estimate"])
+        )
+        ends = point["interval"]
+        columns[1].caption(f"95 %: {percent(ends['low'])} to {percent(ends['high'])}")
+        columns[2].metric(
+            "Promised bound" if kind == "Certificate" else "Bound", percent(point["bound"])
+        )
+        columns[2].caption(f"except with a chance of {found['delta']:.3g}")
+        columns[3].metric("Flagged", percent(point["coverage"]))
+        columns[3].caption(volume(point["coverage"], stand.per_day))
+        if point["recall"] is not None:
+            st.caption(f"Of those that hold, {percent(point['recall'])} are flagged there.")
+    if kind == "NotReachable":
+        _needed(stand, found["labels_needed"])
+
+
+def _needed(stand: Stand, needed: int | None) -> None:
+    link = f"data?data={quote(stand.dataset, safe='')}&tab=label"
+    if needed is None:
+        st.markdown(
+            "How many more labels it takes cannot be told. A lower target, or questions that tell the"
+            f" rows apart better, may help; so may [more labels]({link})."
+        )
+    else:
+        st.markdown(
+            f"About **{needed:,} more labels** of rows drawn at random would do, at these rates:"
+            f" [open the label queue]({link})."
+        )
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:].rstrip(".")
+
+
+def _save(stand: Stand, job: Job, result: Mapping[str, Any]) -> None:
+    made = after_of(job)
+    if made is None:
+        if result["fault"] is not None:
+            st.error(f"The pack's file cannot take these numbers: {result['fault']}")
+        return
+    if made.pack.digest == stand.pack.digest:
+        st.success("These numbers stand in the pack's file.", icon=":material/check:")
+        return
+    st.subheader("Put it in force")
+    known, left_open = state_of(made.pack, made.constants, stand.model)
+    words = f"With these numbers the pack is **{known}** on {stand.model.served}."
+    if left_open:
+        names = [name_words(made.pack, one) for one in left_open]
+        words += f" Nothing is promised of {len(names)} cuts in force: {listed(names)}."
+    st.markdown(words, help=meaning(known))
+    before = stand.data.decode("utf-8-sig")
+    lines = change(before, made.text, stand.file.name)
+    added = sum(line.startswith("+") and not line.startswith("+++") for line in lines)
+    with st.expander(f"What changes in the file: {added:,} lines; comments stay"):
+        st.code("\n".join(lines[:_DIFF_LINES]), language="diff")
+        if len(lines) > _DIFF_LINES:
+            st.caption(f"and {len(lines) - _DIFF_LINES:,} more lines")
+    against = refusals(stand.desk, stand.file, job)
+    if not stand.found.approver:
+        against.insert(
+            0, f"{stand.found.user} is no approver, and only approvers put cuts in force."
+        )
+    if not result["report"]["targets"]:
+        st.caption("Nothing was certified: these numbers carry no promise.")
+    for reason in against:
+        st.warning(reason)
+    if st.button(
+        "Save into the pack",
+        key=f"save-fit-{job.id}",
+        type="primary",
+        icon=":material/save:",
+        disabled=bool(against),
+        help=against[0] if against else "Writes numbers and proof; all else stays byte for byte.",
+    ):
+        with told():
+            save_fit(
+                stand.desk,
+                stand.found.user,
+                approver=stand.found.approver,
+                file=stand.file,
+                job=job,
+            )
+            st.toast("The cuts are in force.", icon=":material/verified:")
+            st.rerun()

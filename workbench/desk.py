@@ -26,7 +26,7 @@ from spinf_serve.workbench.example import make_example
 PROJECT_FILE: Final = "project.duckdb"
 LOCK_SECONDS: Final = 10.0
 _SETTINGS: Final = "settings.json"
-_PACK_LINE: Final = re.compile(rb"^\s*\"?pack\"?\s*:", re.MULTILINE)
+_PACK_LINE: Final = re.compile(rb"^[\"']?pack[\"']?\s*:", re.MULTILINE)
 MOST_PACKS: Final = 1_000
 """Files that are looked at for packs."""
 
@@ -85,7 +85,7 @@ class Desk:
                 data = read_bytes(path)
             except OSError:
                 continue
-            if _PACK_LINE.search(data[:4096]):
+            if _is_pack(path, data):
                 found.append(path)
         return found
 
@@ -151,6 +151,16 @@ def open_desk(folder: Path) -> Desk:
     except (OSError, TimeoutError) as error:
         raise Unusable(f"{shown(folder)} cannot be written: {error}") from None
     return Desk(folder, file)
+
+
+def _is_pack(path: Path, data: bytes) -> bool:
+    if path.suffix != ".json":
+        return _PACK_LINE.search(data[:4096]) is not None
+    try:
+        told = json.loads(data)
+    except ValueError:
+        return b'"pack"' in data and b'"scoring"' in data
+    return isinstance(told, dict) and "pack" in told and "scoring" in told
 
 
 def _is_new(folder: Path) -> bool:

@@ -1,0 +1,18 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+from spinf_serve.workbench.desk import open_desk
+
+
+@pytest.fixture(scope="session")
+def example_folder(tmp_path_factory) -> Path:
+    """A project with the example, made once; not to be changed."""
+    return open_desk(tmp_path_factory.mktemp("example") / "project").folder
+
+
+@pytest.fixture
+def folder(example_folder, tmp_path) -> Path:
+    """A copy of the example's project that a test may change."""
+    return Path(shutil.copytree(example_folder, tmp_path / "project"))

@@ -1,0 +1,47 @@
+from dataclasses import asdict
+
+import pytest
+
+from spinf_serve.workbench.actions.evaluations import ComparisonWish, SideWish, evaluate_job
+from spinf_serve.workbench.desk import open_desk
+from tests.support.recorded_engine import recording
+from tests.workbench.support import messages, page
+from tests.workbench.test_evaluations import PACK, Said
+
+OFFICIAL = "official:spinf/triage"
+
+
+def test_two_equal_sides_are_told(folder):
+    shown = page("compare", folder)
+    assert not shown.exception
+    assert "Both sides are the same" in messages(shown)
+
+
+def test_two_packs_are_offered_for_comparison(folder):
+    shown = page("compare", folder, before=OFFICIAL)
+    assert not shown.exception
+    assert "not compared yet" in messages(shown)
+    assert any(one.label == "Compare" for one in shown.button)
+
+
+@pytest.mark.slow
+def test_a_comparison_shows_what_broke_and_the_texts(folder):
+    bits = recording().header.bits
+    wish = ComparisonWish(SideWish(OFFICIAL, bits), SideWish(PACK, bits), "messages")
+    evaluate_job(open_desk(folder), asdict(wish), Said())
+    shown = page("compare", folder, before=OFFICIAL, target="shipping")
+    assert not shown.exception
+    assert "worse than the first" in messages(shown)
+    table = shown.dataframe[0].value
+    line = table[table["target"] == "shipping"].iloc[0]
+    assert line["broken"] > line["fixed"]
+    labels = [one.label for one in shown.expander]
+    assert f"Broken: right before, wrong now ({line['broken']})" in labels
+    assert any("of 1,000 messages" in one.value for one in shown.markdown)
+
+
+def test_a_project_without_rows_says_what_to_do(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    shown = page("compare", tmp_path)
+    assert not shown.exception
+    assert "no rows yet" in messages(shown)

@@ -38,10 +38,10 @@ def with_reads(pack: Pack, target: TargetReport, answers: Answers) -> TargetRepo
     told, floors, points = [], [], []
     for read in reads:
         values = question_values(answers, by_value[read.query, read.value])
-        p = _speaking(read, values.p)[at]
+        p = speaking(read, values.p)[at]
         floor_p = None
         if values.floor_p is not None:
-            floor_p = float(_speaking(read, values.floor_p[None])[0])
+            floor_p = float(speaking(read, values.floor_p[None])[0])
             floors.append(np.full(len(p), floor_p))
             points.append(p)
         found = roc_area(p, holds, groups=groups)
@@ -63,19 +63,19 @@ def with_reads(pack: Pack, target: TargetReport, answers: Answers) -> TargetRepo
     return replace(target, reads=tuple(told), lifts=lifts_shown)
 
 
-def groups_of(judged: Judged, at: NDArray[np.int64]) -> list[str | None] | None:
-    """Groups of some rows, by index; None when each stands alone, which is faster."""
-    found = [judged.groups[index] for index in at]
-    return found if any(group is not None for group in found) else None
-
-
-def _speaking(read: Read, p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Probability of the options that speak for the read's category, [N] of [N, K]."""
+def speaking(read: Read, p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probability of the options that speak for the read's category, [N] of p [N, K]."""
     if read.kind in ("pair", "option"):
         return p[:, _option(read)]
     chosen = list(range(1, p.shape[1]) if read.kind == "any" else read.unsafe)
     summed: NDArray[np.float64] = p[:, chosen].sum(axis=1)
     return np.minimum(summed, 1.0)
+
+
+def groups_of(judged: Judged, at: NDArray[np.int64]) -> list[str | None] | None:
+    """Groups of some rows, by index; None when each stands alone, which is faster."""
+    found = [judged.groups[index] for index in at]
+    return found if any(group is not None for group in found) else None
 
 
 def _option(read: Read) -> int:
@@ -100,7 +100,7 @@ def _lifts(
     if read.kind in ("pair", "option"):
         # A single option's logit keeps small probabilities apart, which a sum of options has lost.
         logit_lift = values.logit_lift
-        return p - floor_p, None if logit_lift is None else _speaking(read, logit_lift)[at]
+        return p - floor_p, None if logit_lift is None else speaking(read, logit_lift)[at]
     return p - floor_p, None
 
 

@@ -225,6 +225,22 @@ def question_values(answers: Answers, place: Place) -> Values:
     return Values(p, floor_p, p - floor_p, logit_lift)
 
 
+def residual(answers: Answers, place: Place) -> Numbers:
+    """Probability of all that is not an option of one filled template, [N]; NaN as in `Values`."""
+    logprobs = answers.logprobs[place]
+    if answers.starts is not None:
+        logprobs = logprobs[answers.starts]
+    found = residual_of(logprobs)
+    found[answers.chunks > 1] = np.nan
+    return found
+
+
+def residual_of(logprobs: Numbers) -> Numbers:
+    """max(0, 1 - sum of exp(logprob)), [N] of [N, K]."""
+    found: Numbers = np.maximum(0.0, 1.0 - _sums(_each(exp, logprobs)))
+    return found
+
+
 def vectors(pack: Pack, answers: Answers) -> list[list[Vectors]]:
     """The p that a pack's reads look at, a mapping for each chunk of each content, [N][chunks]."""
     found = _probabilities(pack, answers)

@@ -123,44 +123,19 @@ def matrix(
         identity = identity_of(connection, bits)
         windows: dict[str, list[NDArray[np.float64]]] = {digest: [] for digest in wanted}
         rows: list[str] = []
-        starts: list[int] = []
+        starts: list[NDArray[np.int64]] = []
         refused: dict[str, str] = {}
         after = before = 0
         while window := items(connection, dataset, pack, split=split, after=after):
             after = window[-1].number
-            # Counted from the window's first: a row's chunks, or its content, at each place.
-            places, first_at, count = _places(connection, identity, pack, window)
-            starts += [before + at for at in first_at]
-            before += count
-            arrays = {
-                digest: np.full((count, size), np.nan)
-                for size, digests in sizes.items()
-                for digest in digests
-            }
-            rows += [item.id for item in window]
-            held = known(connection, identity, places, wanted)
-            refused |= {
-                item.id: item.content.code for item in window if isinstance(item.content, Refused)
-            }
-            refused |= {
-                window[bisect_right(first_at, at) - 1].id: held.refused[key]
-                for key in held.refused
-                for at in places[key]
-            }
-            for size, digests in sizes.items():
-                found = stored(connection, identity, places, digests, size)
-                first = np.array([places[key][0] for key in found.content_digests], np.int64)
-                order = np.argsort(found.prompts, kind="stable")
-                ends = np.cumsum(np.bincount(found.prompts, minlength=len(found.prompt_digests)))
-                parts = np.split(order, ends[:-1])
-                for digest, of in zip(found.prompt_digests, parts, strict=True):
-                    arrays[digest][first[found.contents[of]]] = found.values[of]
-            # Rows with equal texts are one content.
-            for at, *others in places.values():
-                for array in arrays.values() if others else ():
-                    array[others] = array[at]
-            for digest, array in arrays.items():
+            found = part(connection, identity, pack, window)
+            rows += found.rows
+            first = np.arange(len(found.rows)) if found.starts is None else found.starts
+            starts.append(before + first)
+            refused |= found.refused
+            for digest, array in found.logprobs.items():
                 windows[digest].append(array)
+            before += len(next(iter(found.logprobs.values()), found.rows))
         kept_floors = floors(connection, identity, wanted)
     whole = {
         digest: np.concatenate(parts) if parts else np.empty((0, size))
@@ -169,8 +144,47 @@ def matrix(
         for parts in [windows.pop(digest)]
     }
     floor_arrays = {digest: np.array(values) for digest, values in kept_floors.items()}
-    cut = np.array(starts) if before > len(rows) else None
+    cut = np.concatenate(starts) if before > len(rows) else None
     return Matrix(tuple(rows), whole, floor_arrays, refused, cut)
+
+
+def part(
+    connection: duckdb.DuckDBPyConnection, identity: Identity, pack: Pack, window: Sequence[Item]
+) -> Matrix:
+    """The kept scores of some rows of a dataset, see `matrix`, without floors.
+
+    Args:
+        window: the rows, as `items` gives them.
+    """
+    wanted = prompts(pack.questions)
+    places, first_at, count = _places(connection, identity, pack, window)
+    arrays = {
+        digest: np.full((count, size), np.nan)
+        for size, digests in by_options(pack, wanted).items()
+        for digest in digests
+    }
+    held = known(connection, identity, places, wanted)
+    refused = {item.id: item.content.code for item in window if isinstance(item.content, Refused)}
+    refused |= {
+        window[bisect_right(first_at, at) - 1].id: held.refused[key]
+        for key in held.refused
+        for at in places[key]
+    }
+    for size, digests in by_options(pack, wanted).items():
+        found = stored(connection, identity, places, digests, size)
+        first = np.array([places[key][0] for key in found.content_digests], np.int64)
+        order = np.argsort(found.prompts, kind="stable")
+        ends = np.cumsum(np.bincount(found.prompts, minlength=len(found.prompt_digests)))
+        # Of nothing asked with so many options, there is no part, not an empty one.
+        parts = np.split(order, ends[:-1]) if len(ends) else []
+        for digest, of in zip(found.prompt_digests, parts, strict=True):
+            arrays[digest][first[found.contents[of]]] = found.values[of]
+    # Rows with equal texts are one content.
+    for at, *others in places.values():
+        for array in arrays.values() if others else ():
+            array[others] = array[at]
+    starts = np.array(first_at) if count > len(window) else None
+    return Matrix(tuple(item.id for item in window), arrays, {}, refused, starts)
 
 
 def _places(

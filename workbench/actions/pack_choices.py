@@ -64,11 +64,12 @@ def pack_of(desk: Desk, name: str) -> Pack:
         data = read_regular(file)
     except OSError as error:
         raise Unusable(f"{name} cannot be read: {error.strerror}") from None
-    return _read(data, file.name)
+    return read_choice(data, file.name)
 
 
 @lru_cache(maxsize=32)
-def _read(data: bytes, name: str) -> Pack:
+def read_choice(data: bytes, name: str) -> Pack:
+    """The bytes of a pack's file as a pack; errors as for `pack_of`."""
     try:
         return read_pack(data, name)
     except InvalidPack:

@@ -36,19 +36,24 @@ YES_AT = 0.5
 """p of the first of two options from which on it is the answer."""
 
 
-class Labelled(Protocol):
-    """A row, as far as its answers' labels go; see `evals.data.rows.Row`."""
+class Said(Protocol):
+    """What was said of a row; see `evals.data.rows.Row`."""
 
     @property
     def id(self) -> str: ...
     @property
-    def content(self) -> str: ...
-    @property
-    def group(self) -> str | None: ...
-    @property
     def labels(self) -> Mapping[str, bool]: ...
     @property
     def classes(self) -> Mapping[str, str]: ...
+
+
+class Labelled(Said, Protocol):
+    """A row, as far as its answers' labels go."""
+
+    @property
+    def content(self) -> str: ...
+    @property
+    def group(self) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,7 +183,7 @@ def _asked(
     answers: Answers,
 ) -> Asked:
     values = question_values(answers, place)
-    right = np.array([_right(target, row, options) for row in rows], dtype=np.int64)
+    right = np.array([right_option(target, row, options) for row in rows], dtype=np.int64)
     known = (right >= 0).tolist()
     top = values.p.argmax(axis=1)
     labels: tuple[bool | None, ...]
@@ -220,7 +225,14 @@ def _texts(target: str, options: Sequence[str]) -> tuple[str, ...]:
     return texts
 
 
-def _right(target: str, row: Labelled, options: tuple[str, ...]) -> int:
+def right_option(target: str, row: Said, options: tuple[str, ...]) -> int:
+    """Index of the option that a row's label for a question names; -1 where it is not known.
+
+    Args:
+        options: texts without outer spaces, unique.
+
+    Raises `Unusable` with the row when the label is none of the options.
+    """
     said = row.classes.get(target)
     if said is None:
         if target not in row.labels:

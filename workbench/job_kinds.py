@@ -55,8 +55,11 @@ class Report(Protocol):
 
 
 KINDS: Final[dict[str, str]] = {
+    "calibrate": "spinf_serve.workbench.actions.calibrating:calibrate_job",
     "evaluate": "spinf_serve.workbench.actions.evaluations:evaluate_job",
     "fit": "spinf_serve.workbench.actions.certifying:fit_job",
+    "measure": "spinf_serve.workbench.actions.asking:measure_job",
+    "measure_sheet": "spinf_serve.workbench.actions.sheets:measure_sheet_job",
     "run": "spinf_serve.workbench.actions.asking:run_job",
     "sheet": "spinf_serve.workbench.actions.sheets:sheet_job",
     "view": "spinf_serve.workbench.views:build",

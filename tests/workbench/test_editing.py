@@ -97,6 +97,8 @@ def test_names_come_from_the_text(broken):
 def test_names_of_a_text_that_does_not_parse():
     found = words_of(TEXT + "  : [\n")
     assert "urgent" in found["categories"] and found["questions"][0]["id"] == "topic"
+    # Reads have ids too.
+    assert "case/topic" not in [one["id"] for one in found["questions"]]
 
 
 def test_placeholders_are_names_of_their_question():

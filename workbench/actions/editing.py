@@ -307,10 +307,19 @@ def _by_line(text: str) -> dict[str, Any]:
             "options": [],
             "placeholders": [],
         }
-        for found in _ID_LINE.finditer(text)
+        for found in _ID_LINE.finditer(text, *_queries(text))
     ]
     categories = list(dict.fromkeys(_CATEGORY_LINE.findall(text)))
     return {"categories": categories, "questions": questions, "parameters": []}
+
+
+def _queries(text: str) -> tuple[int, int]:
+    """Where the questions stand: from `scoring` to the next field at the left."""
+    begin = re.search(r"^scoring:", text, re.MULTILINE)
+    if begin is None:
+        return 0, len(text)
+    end = re.compile(r"^[A-Za-z]", re.MULTILINE).search(text, begin.end())
+    return begin.end(), len(text) if end is None else end.start()
 
 
 def _keys(node: Node, root: Node) -> list[str]:

@@ -25,3 +25,23 @@ def volume(share: float | None, per_day: float | None) -> str:
 def count(number: int, one: str, many: str | None = None) -> str:
     """A number with its noun: `1 row`, `2 rows`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def duration(seconds: float) -> str:
+    """A time in its largest fitting units: `8 s`, `3 min 20 s`, `2 h 5 min`."""
+    if 0 < seconds < 1:
+        return "less than 1 s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours:,} h {minutes} min" if minutes else f"{hours:,} h"
+
+
+def money(amount: float | None) -> str:
+    """An amount in the currency of the price that it came from."""
+    if amount is None:
+        return UNKNOWN
+    return f"{amount:,.2f}" if amount >= 0.01 or amount == 0 else "less than 0.01"

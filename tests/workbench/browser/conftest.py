@@ -112,9 +112,19 @@ def _absent(reason: str) -> NoReturn:
 @pytest.fixture(scope="module")
 def workbench(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
     """One workbench for the tests of a file, with the example as its project."""
-    folder = tmp_path_factory.mktemp("bench") / "project"
+    with running(tmp_path_factory.mktemp("bench") / "project", chromium) as found:
+        yield found
+
+
+@contextmanager
+def running(folder: Path, chromium: Any, *more: str) -> Iterator[Workbench]:
+    """A workbench on a folder, until the end of the block.
+
+    Args:
+        more: of its command line.
+    """
     port = _free_port()
-    process = start_process(ROOT, command(folder, port))
+    process = start_process(ROOT, command(folder, port, *more))
     try:
         url = f"http://127.0.0.1:{port}"
         _wait_for(url, process)

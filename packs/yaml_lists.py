@@ -10,7 +10,7 @@ from collections.abc import Callable
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence as Series
 from difflib import SequenceMatcher
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from spinf_serve.packs.faults import InvalidPack
@@ -133,7 +133,7 @@ def change(
             raise unfit(name, node, "here are no keys")
         if path[-1] != key:
             edit.replace(node.pairs[place][0], key)
-            edit.change(path[:-1], lambda held, at=place, to=key: _renamed(held, at, to))
+            edit.change(path[:-1], partial(_renamed, place=place, key=key))
     return edit.result()
 
 

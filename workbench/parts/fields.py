@@ -1,0 +1,261 @@
+"""Fields of a form that write into a draft as they change, each with its faults below it.
+
+A field shows the draft's value whoever changed it last, and keeps what was typed where that could not
+be taken. Knows no pack: what a change means comes with the field.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import streamlit as st
+
+from spinf_serve.packs.errors import SpinfError, Unusable
+from spinf_serve.packs.faults import InvalidPack
+from spinf_serve.workbench.actions.editing import Mark
+from spinf_serve.workbench.actions.forms import Edit
+from spinf_serve.workbench.desk import key_of
+
+NONE: Final = "(none)"
+
+EditOf = Callable[[Any], Edit]
+"""From a field's new value to the edit of the text."""
+
+
+@dataclass(slots=True)
+class Fields:
+    """The fields of one draft.
+
+    Attributes:
+        key: of the file; begins every widget's key.
+        marks: the text's faults.
+        apply: makes an edit; raises `InvalidPack`, `Unusable`.
+        jump: shows a line and column in the editor, from a button's callback.
+        shown: faults that stood beside a field.
+    """
+
+    key: str
+    marks: Sequence[Mark]
+    apply: Callable[[Edit], object]
+    jump: Callable[[int, int], None]
+    shown: list[Mark] = field(default_factory=list)
+
+    def text(
+        self,
+        label: str,
+        name: str,
+        current: str,
+        edit: EditOf,
+        place: str = "",
+        *,
+        lines: int = 0,
+        help: str | None = None,
+        placeholder: str | None = None,
+    ) -> None:
+        """A text; in an area of so many lines where `lines` is given.
+
+        Args:
+            name: of the field and its subject, for its key.
+            place: dotted path in the file, whose faults are shown.
+        """
+        key = self._sync(name, current)
+        if lines:
+            st.text_area(
+                label, key=key, help=help, placeholder=placeholder, height=28 * lines + 24,
+                on_change=self._take, args=(name, edit),
+            )  # fmt: skip
+        else:
+            st.text_input(
+                label, key=key, help=help, placeholder=placeholder,
+                on_change=self._take, args=(name, edit),
+            )  # fmt: skip
+        self.faults(name, place)
+
+    def lines(
+        self,
+        label: str,
+        name: str,
+        current: Sequence[str],
+        edit: EditOf,
+        place: str = "",
+        *,
+        help: str | None = None,
+    ) -> None:
+        """A list of texts, one a line; empty lines do not count."""
+
+        def of_lines(value: str) -> Edit:
+            return edit([line.strip() for line in value.splitlines() if line.strip()])
+
+        shown = "\n".join(current)
+        tall = min(max(len(current) + 1, 3), 12)
+        self.text(label, name, shown, of_lines, place, lines=tall, help=help)
+
+    def choice(
+        self,
+        label: str,
+        name: str,
+        current: Any,
+        options: Sequence[Any],
+        edit: EditOf,
+        place: str = "",
+        *,
+        help: str | None = None,
+        format_func: Callable[[Any], str] = str,
+        new: bool = False,
+        collapsed: bool = False,
+    ) -> None:
+        """One of several; with `new` also one that is typed in."""
+        given = list(dict.fromkeys([*options, current]))
+        st.selectbox(
+            label, given, key=self._sync(name, current), help=help, format_func=format_func,
+            accept_new_options=new, on_change=self._take, args=(name, edit),
+            label_visibility="collapsed" if collapsed else "visible",
+        )  # fmt: skip
+        self.faults(name, place)
+
+    def several(
+        self,
+        label: str,
+        name: str,
+        current: Sequence[str],
+        options: Sequence[str],
+        edit: EditOf,
+        place: str = "",
+        *,
+        help: str | None = None,
+        new: bool = False,
+    ) -> None:
+        """Any of several."""
+        given = list(dict.fromkeys([*options, *current]))
+        st.multiselect(
+            label, given, key=self._sync(name, list(current)), help=help,
+            accept_new_options=new, on_change=self._take, args=(name, edit),
+        )  # fmt: skip
+        self.faults(name, place)
+
+    def tick(
+        self, label: str, name: str, current: bool, edit: EditOf, *, help: str | None = None
+    ) -> None:
+        """Yes or no."""
+        st.checkbox(
+            label, key=self._sync(name, current), help=help,
+            on_change=self._take, args=(name, edit),
+        )  # fmt: skip
+        self.faults(name, "")
+
+    def share(
+        self,
+        label: str,
+        name: str,
+        current: float | None,
+        edit: EditOf,
+        place: str = "",
+        *,
+        help: str | None = None,
+    ) -> None:
+        """A number between 0 and 1; may be empty."""
+        st.number_input(
+            label, min_value=0.0, max_value=1.0, step=0.05, format="%.4g", value=None,
+            key=self._sync(name, current), help=help, on_change=self._take, args=(name, edit),
+        )  # fmt: skip
+        self.faults(name, place)
+
+    def button(
+        self,
+        label: str,
+        name: str,
+        edit: Callable[[], Edit],
+        *,
+        then: Callable[[], None] | None = None,
+        **options: Any,
+    ) -> None:
+        """A button that makes an edit, and then does something else when that went well."""
+        st.button(
+            label, key=f"form-{self.key}-{name}", on_click=self._press, args=(name, edit, then),
+            **options,
+        )  # fmt: skip
+        self.faults(name, "")
+
+    def faults(self, name: str, place: str) -> None:
+        """Draw what is wrong with a field: an edit that could not be made, and the text's faults."""
+        key = f"form-{self.key}-{name}"
+        failed = _failures().get(key)
+        if failed is not None:
+            message, line, column = failed
+            st.error(message, icon=":material/error:")
+            if line:
+                self._in_text(f"Line {line} in the text", f"{key}-jump", line, column)
+        if not place:
+            return
+        for mark in self.marks:
+            if mark.param == place or mark.param.startswith(f"{place}."):
+                self.shown.append(mark)
+                _mark(mark)
+
+    def others(self, place: str) -> None:
+        """Draw the faults of a part of the file that stood beside no field, with their lines."""
+        for number, mark in enumerate(self.marks):
+            if mark in self.shown or not (mark.param + ".").startswith(f"{place}."):
+                continue
+            self.shown.append(mark)
+            _mark(mark)
+            self._in_text(
+                f"Line {mark.line} in the text",
+                f"form-{self.key}-mark-{number}",
+                mark.line,
+                mark.column,
+            )
+
+    def _in_text(self, label: str, key: str, line: int, column: int) -> None:
+        st.button(
+            label, key=key, type="tertiary", icon=":material/code:",
+            on_click=self.jump, args=(line, column),
+        )  # fmt: skip
+
+    def _sync(self, name: str, current: Any) -> str:
+        """The field's key, its state brought to the draft's value where that changed elsewhere."""
+        key = f"form-{self.key}-{name}"
+        seen = st.session_state.setdefault("form-seen", {})
+        if key not in st.session_state or seen.get(key, current) != current:
+            st.session_state[key] = current
+            _failures().pop(key, None)
+        seen[key] = current
+        return key
+
+    def _take(self, name: str, edit: EditOf) -> None:
+        key = f"form-{self.key}-{name}"
+        self._try(key, lambda: edit(st.session_state[key]))
+
+    def _press(self, name: str, edit: Callable[[], Edit], then: Callable[[], None] | None) -> None:
+        if self._try(f"form-{self.key}-{name}", edit) and then is not None:
+            then()
+
+    def _try(self, key: str, edit: Callable[[], Edit]) -> bool:
+        try:
+            self.apply(edit())
+        except InvalidPack as invalid:
+            fault = invalid.faults[0]
+            _failures()[key] = (f"Not changed: {fault.message}", fault.line, fault.column)
+        except (SpinfError, Unusable) as fault:
+            _failures()[key] = (f"Not changed: {fault}", 0, 0)
+        else:
+            _failures().pop(key, None)
+            return True
+        return False
+
+
+def subject(*names: object) -> str:
+    """A short part of a key for names that may hold anything."""
+    return key_of(*names)[:10]
+
+
+def _mark(mark: Mark) -> None:
+    if mark.severity == "error":
+        st.error(mark.message, icon=":material/error:")
+    else:
+        st.warning(mark.message, icon=":material/warning:")
+
+
+def _failures() -> dict[str, tuple[str, int, int]]:
+    found: dict[str, tuple[str, int, int]] = st.session_state.setdefault("form-failed", {})
+    return found

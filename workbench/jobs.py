@@ -240,6 +240,11 @@ def job(desk: Desk, id: str) -> Job:
     return found
 
 
+def known(desk: Desk, id: str) -> bool:
+    """Whether there is a job of that id; before `start`, a folder alone is none."""
+    return (desk.below("jobs") / Path(id).name / JOB).is_file()
+
+
 def wait(desk: Desk, id: str, seconds: float) -> Job:
     """The job once its process has ended. Raises `TimeoutError` when that takes longer."""
     until = time.monotonic() + seconds

@@ -1,0 +1,282 @@
+"""The page Run for a sheet without labels: upload or paste, decide, look through, download."""
+
+from pathlib import Path
+
+import pandas as pd
+import streamlit as st
+
+from spinf_serve.packs.pack import Pack
+from spinf_serve.workbench import jobs
+from spinf_serve.workbench.actions.asking import copied_pack
+from spinf_serve.workbench.actions.sheets import (
+    ENDINGS,
+    MOST_COUNTED,
+    Laid,
+    Look,
+    Table,
+    laid,
+    lay,
+    lay_text,
+    look_at,
+    output_of,
+    start_measure_sheet,
+    start_sheet,
+    table_of,
+    tabs_of,
+)
+from spinf_serve.workbench.frame import Bench, param, set_param, told
+from spinf_serve.workbench.jobs import Job
+from spinf_serve.workbench.pages.run_cost import show_cost
+from spinf_serve.workbench.pages.run_jobs import ended, live
+from spinf_serve.workbench.pages.run_rows import choose_pack
+from spinf_serve.workbench.parts.tables import paged
+from spinf_serve.workbench.parts.texts import is_about_harm, masked
+from spinf_serve.workbench.parts.who import choose_who
+from spinf_serve.workbench.parts.words import count, percent, volume
+
+PASTE_HELP = "One text a line; or a table copied out of a spreadsheet, with its first line naming the columns."
+
+
+def draw_sheet(found: Bench) -> None:
+    """One run of this half of the page; the sheet stands in the address."""
+    id = param("sheet")
+    if id is None:
+        _bring(found)
+        return
+    with told():
+        sheet = laid(found.desk, id)
+        if not jobs.known(found.desk, id):
+            _prepare(found, sheet)
+            return
+        job = jobs.job(found.desk, id)
+        _head(sheet)
+        if job.is_live:
+            live(found, id)
+        elif job.state == "done":
+            _result(found, job)
+        else:
+            with st.container(border=True):
+                ended(found, job)
+        return
+    _another()
+
+
+def _bring(found: Bench) -> None:
+    st.markdown(
+        "Bring texts without labels, such as an export of your tickets. Each gets the pack's decision,"
+        " categories and reason in columns behind its own."
+    )
+    upload, paste = st.tabs(["Upload a file", "Paste"])
+    with upload:
+        given = st.file_uploader(
+            "A CSV, TSV, Excel, JSONL or Parquet file",
+            type=list(ENDINGS),
+            key="sheet-upload",
+        )
+        if given is not None:
+            with told(), st.spinner("Laying it into the project…"):
+                _open(lay(found.desk, given.name, given).id)
+    with paste:
+        text = st.text_area("Texts", key="sheet-paste", height=180, help=PASTE_HELP)
+        st.caption(PASTE_HELP)
+        if st.button("Use these texts", key="sheet-paste-use", disabled=not text.strip()):
+            with told():
+                _open(lay_text(found.desk, text).id)
+
+
+def _open(id: str) -> None:
+    set_param("sheet", id)
+    st.rerun()
+
+
+def _head(sheet: Laid) -> None:
+    left, right = st.columns([4, 1], vertical_alignment="center")
+    left.subheader(sheet.name)
+    with right:
+        _another()
+
+
+def _another() -> None:
+    if st.button("Another sheet", key="sheet-another", icon=":material/upload_file:"):
+        set_param("sheet", None)
+        st.session_state.pop("sheet-upload", None)
+        st.rerun()
+
+
+def _prepare(found: Bench, sheet: Laid) -> None:
+    """Column, pack, who answers, cost, start."""
+    _head(sheet)
+    tabs = tabs_of(sheet)
+    tab = st.selectbox("Worksheet", tabs, key=f"sheet-tab-{sheet.id}") if len(tabs) > 1 else None
+    encoding = None
+    if sheet.file.suffix in (".csv", ".tsv", ".jsonl", ".ndjson"):
+        with st.expander("The file's encoding"):
+            encoding = (
+                st.text_input(
+                    "Encoding",
+                    key=f"sheet-encoding-{sheet.id}",
+                    placeholder="UTF-8; cp1252 for older exports",
+                ).strip()
+                or None
+            )
+    look = _look(sheet, None, tab, encoding)
+    columns = list(dict.fromkeys(look.columns))
+    text = st.selectbox(
+        "Column of the texts",
+        columns,
+        index=columns.index(look.text) if look.text in columns else None,
+        placeholder="Which column holds the texts?",
+        key=f"sheet-text-{sheet.id}-{tab}",
+    )
+    if text is None:
+        return
+    if text != look.text or look.rows is None:
+        look = _look(sheet, text, tab, encoding)
+    rows = look.rows or 0
+    more = " or more" if rows >= MOST_COUNTED else ""
+    st.caption(f"{count(rows, 'row')}{more}. The first texts:")
+    _first_texts(found, look)
+    left, right = st.columns(2)
+    with left:
+        chosen = choose_pack(found, "run-sheet")
+    with right:
+        who = choose_who(found.desk, "run-sheet")
+    if chosen is None or who is None:
+        return
+    name, pack = chosen
+    context, parameters = _presenting(pack, sheet)
+    show_cost(
+        found,
+        who,
+        pack,
+        rows,
+        1.0,
+        about="about ",
+        measure=lambda: start_measure_sheet(
+            found.desk, found.user, who, sheet, name, text=text, tab=tab, encoding=encoding,
+            context=context,
+        ),
+        key="run-sheet",
+    )  # fmt: skip
+    if not pack.fitted:
+        st.warning(
+            f"{pack.id} is a draft: it has no numbers for any model yet, so it decides nothing. Fit"
+            " it on the page **Thresholds** first."
+        )
+    if st.button(
+        f"Decide {count(rows, 'row')}{more}",
+        type="primary",
+        key="sheet-start",
+        icon=":material/play_arrow:",
+        disabled=not rows or not pack.fitted,
+    ):
+        job = start_sheet(
+            found.desk,
+            found.user,
+            who,
+            sheet,
+            name,
+            text=text,
+            tab=tab,
+            encoding=encoding,
+            context=context,
+            parameters=parameters,
+        )
+        _open(job.id)
+
+
+def _presenting(pack: Pack, sheet: Laid) -> tuple[str | None, dict[str, str]]:
+    """The pack's context and its parameters, where it has a choice."""
+    context = None
+    if len(pack.contexts) > 1:
+        context = st.selectbox(
+            "Context", list(pack.contexts), key=f"sheet-context-{sheet.id}-{pack.digest[:8]}"
+        )
+    parameters = {}
+    for name, parameter in pack.parameters.items():
+        value = st.text_input(
+            parameter.label or name,
+            value=parameter.default or "",
+            key=f"sheet-{sheet.id}-{pack.digest[:8]}-{name}",
+            help=f"{parameter.description or ''} A column parameters.{name} goes before it.".strip(),
+        )
+        if value:
+            parameters[name] = value
+    return context, parameters
+
+
+def _first_texts(found: Bench, look: Look) -> None:
+    mask = bool(found.desk.settings().get("mask"))
+    for text in look.first[:3]:
+        short = text if len(text) <= 200 else f"{text[:200]}…"
+        st.text(masked(short) if mask else short or "(empty)")
+
+
+def _look(sheet: Laid, text: str | None, tab: str | None, encoding: str | None) -> Look:
+    return _looked(str(sheet.file), sheet.id, sheet.name, text, tab, encoding)
+
+
+@st.cache_data(show_spinner="Looking through the sheet…", max_entries=16)
+def _looked(
+    file: str, id: str, name: str, text: str | None, tab: str | None, encoding: str | None
+) -> Look:
+    sheet = Laid(id, Path(file).parent, name, Path(file))
+    return look_at(sheet, text=text, tab=tab, encoding=encoding)
+
+
+def _result(found: Bench, job: Job) -> None:
+    result = job.result() or {}
+    if result.get("warning"):
+        st.warning(result["warning"][:1].upper() + result["warning"][1:] + ".")
+    with st.container(border=True):
+        ended(found, job)
+    decided = sum(result["verdicts"].values())
+    if decided:
+        share = result["verdicts"].get("unsafe", 0) / decided
+        per_day = found.desk.settings().get("per_day")
+        st.caption(f"Flagged: {percent(share)}, {volume(share, per_day)}.")
+    name, file = output_of(job)
+    st.download_button(
+        f"Download {name}",
+        file.read_bytes,
+        file_name=name,
+        mime="application/octet-stream",
+        type="primary",
+        icon=":material/download:",
+        key=f"sheet-download-{job.id}",
+        on_click="ignore",
+    )
+    only = st.segmented_control(
+        "Rows to show",
+        ["all", "unsafe", "refused", "safe"],
+        format_func={
+            "all": "All, flagged first",
+            "unsafe": "Flagged",
+            "refused": "Without an answer",
+            "safe": "Not flagged",
+        }.__getitem__,
+        default="all",
+        required=True,
+        key=f"sheet-only-{job.id}",
+        label_visibility="collapsed",
+    )
+    table = table_of(job, None if only == "all" else only)
+    _table(found, job, table, only)
+
+
+def _table(found: Bench, job: Job, table: Table, only: str) -> None:
+    pack = copied_pack(job.folder)
+    settings = found.desk.settings()
+    hidden = is_about_harm(pack) and not settings.get("open_texts")
+    if hidden:
+        hidden = not st.toggle("Show the texts: this pack is about harm", key=f"open-{job.id}")
+
+    def fetch(offset: int, size: int) -> pd.DataFrame:
+        rows = table.fetch(offset, size)
+        if hidden:
+            return rows.drop(columns="text")
+        if settings.get("mask"):
+            return rows.assign(text=rows["text"].map(masked, na_action="ignore"))
+        return rows
+
+    paged(table.count(), fetch, f"sheet-{job.id}-{only}", page_rows=25)

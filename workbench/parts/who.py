@@ -1,0 +1,58 @@
+"""The choice of who answers: the server given at the start, the model on this machine, another server."""
+
+from typing import Final, Literal
+
+import streamlit as st
+
+from spinf_serve.workbench.answering import Who, given_who, local_who
+from spinf_serve.workbench.desk import Desk
+
+_URL: Final = "other_server"
+
+Kind = Literal["given", "local", "other"]
+
+
+def choose_who(desk: Desk, key: str, label: str = "Who answers") -> Who | None:
+    """Draw the choice; None while the address of another server is missing.
+
+    Args:
+        key: of the widgets.
+    """
+    given = given_who()
+    titles: dict[Kind, str] = {"given": f"The server {given.server}"}
+    if given.server is None:
+        titles = {"local": "The model on this machine"}
+    else:
+        titles["local"] = "The model on this machine"
+    titles["other"] = "Another server"
+    kind: Kind = st.selectbox(
+        label,
+        list(titles),
+        format_func=titles.__getitem__,
+        key=f"{key}-who",
+        help="A running spinf-serve by its address, or the model that `spinf-serve workbench` was"
+        " given, in a process of its own.",
+    )
+    if kind == "local":
+        return local_who()
+    if kind == "given":
+        return given
+    left, right = st.columns([3, 2])
+    url = left.text_input(
+        "Address",
+        value=str(desk.settings().get(_URL, "")),
+        key=f"{key}-url",
+        placeholder="http://127.0.0.1:8000",
+    ).strip()
+    token = right.text_input(
+        "Token", key=f"{key}-token", type="password", help="Sent to that server only; not kept."
+    ).strip()
+    if not url:
+        st.caption("Write the address of a running spinf-serve.")
+        return None
+    if not url.startswith(("http://", "https://")):
+        st.error("An address begins with http:// or https://, such as http://127.0.0.1:8000")
+        return None
+    if url != desk.settings().get(_URL):
+        desk.set(**{_URL: url})
+    return Who(url.rstrip("/"), token or None)

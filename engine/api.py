@@ -11,6 +11,7 @@ from functools import cache, partial
 import numpy as np
 
 from spinf_serve.engine.config import EngineConfig
+from spinf_serve.engine.counting import counting_without_weights
 from spinf_serve.engine.extraction.vocabulary import Vocabulary
 from spinf_serve.engine.extraction.writing import unheard
 from spinf_serve.engine.fingerprint import Fingerprint
@@ -59,6 +60,7 @@ __all__ = [
     "Stats",
     "Turn",
     "Work",
+    "counting_without_weights",
     "open_engine",
 ]
 

@@ -1,16 +1,12 @@
 """Tokens of a sheet's rows under a pack, by the model's own tokenizer and tree, without running it."""
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Protocol
 
 from spinf_serve.engine.api import Engine
-from spinf_serve.engine.config import AUTO
-from spinf_serve.engine.text.tokenizer import Tokenizer
-from spinf_serve.engine.work import Counts, Limits, Work
+from spinf_serve.engine.counting import Counting, counting_without_weights
+from spinf_serve.engine.work import Work
+from spinf_serve.evals import token_counts
 from spinf_serve.evals.estimate import PER, Counted, Estimate
 from spinf_serve.packs.errors import Refused, Unusable
 from spinf_serve.server.config import ServerConfig
@@ -19,53 +15,9 @@ MEASURED_SECONDS = 5.0
 """How long a model is run to learn its rate."""
 
 
-class Compiles(Protocol):
-    """What turns a work into tokens."""
-
-    def __call__(self, work: Work) -> Counts:
-        """Its token counts. Raises `Refused` as an engine does."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Counting:
-    """What a model makes of texts.
-
-    Attributes:
-        model: its id.
-        count: a work's tokens.
-    """
-
-    model: str
-    tokenizer: Tokenizer
-    limits: Limits
-    count: Compiles
-
-
 def counting(config: ServerConfig, say: Callable[[str], None]) -> Counting:
     """The configured model's, whose weights are not read. Raises `Unusable`."""
-    from spinf_serve.engine.card import find_card
-    from spinf_serve.engine.loading.locate import obtainable
-    from spinf_serve.engine.loading.open import open_checkpoint
-    from spinf_serve.engine.placement import default_model, place
-    from spinf_serve.engine.scoring.job import compile_job
-    from spinf_serve.engine.scoring.question_set import Compiler
-
-    engine = config.engine
-    name = engine.model
-    if name == AUTO:
-        card = place(engine, find_card).card
-        name, _ = default_model(card, partial(obtainable, offline=engine.offline))
-    opened = open_checkpoint(name, offline=engine.offline, say=say)
-    # As an engine takes them: the model's own where nobody set one.
-    own = {name: most for name, most in opened.limits.items() if name in engine.open_limits}
-    limits: Limits = replace(config.limits, **own)
-    compiler = Compiler(opened.tokenizer, limits)
-
-    def count(work: Work) -> Counts:
-        return compile_job(work, compiler, opened.tokenizer, limits, opened.spec.context).counts
-
-    return Counting(opened.served.id, opened.tokenizer, limits, count)
+    return counting_without_weights(config.engine, config.limits, say)
 
 
 def counting_of(engine: Engine) -> Counting:
@@ -81,39 +33,9 @@ def counting_of(engine: Engine) -> Counting:
 def count_tokens(
     model: Counting, rows: Iterable[Sequence[Work] | Refused]
 ) -> tuple[Counted, Mapping[str, int]]:
-    """Tokens of rows, and code -> rows that were refused and are not in the sum.
-
-    Args:
-        rows: the works of each row, one per chunk; or why there are none.
-
-    Raises `Unusable` when no row is left.
-    """
-    sum_ = Counted(0, 0, 0, 0, 0)
-    refused: Counter[str] = Counter()
-    for works in rows:
-        try:
-            if isinstance(works, Refused):
-                raise works
-            sum_ += _of_row(model, works)
-        except Refused as stop:
-            refused[stop.code] += 1
-    if not sum_.rows:
-        listed = ", ".join(f"{count} {code}" for code, count in refused.items())
-        raise Unusable(f"no row can be counted: {listed or 'the sheet has none'}")
-    return sum_, dict(refused)
-
-
-def _of_row(model: Counting, works: Sequence[Work]) -> Counted:
-    bos = 0 if model.tokenizer.bos_id is None else 1
-    content = tree = apart = calls = 0
-    for work in works:
-        counts = model.count(work)
-        prompts = sum(len(question.prompts) for question in work.questions)
-        content += counts.content_tokens
-        tree += counts.packed_tokens
-        apart += prompts * (bos + counts.content_tokens) + counts.query_tokens
-        calls += prompts
-    return Counted(1, calls, content, tree, apart)
+    """As `spinf_serve.evals.token_counts.count_tokens`, with a model's tokens."""
+    start = 0 if model.tokenizer.bos_id is None else 1
+    return token_counts.count_tokens(model.count, start, rows)
 
 
 def measured_rate(engine: Engine, works: Sequence[Work]) -> float:

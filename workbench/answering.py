@@ -7,13 +7,14 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from spinf_serve.evals.scorer import Scorer, in_process, over_http
 from spinf_serve.packs.errors import Unusable
+from spinf_serve.packs.question import Question
 from spinf_serve.workbench.started import started
 
 WHO: Final = "who.json"
@@ -92,6 +93,27 @@ def scorer(who: Who, wait: Callable[[float], None] = time.sleep) -> Scorer:
 
     config = load({}) if who.config is None else who.config
     return in_process(open_engine(config.engine, config.limits))
+
+
+def counting(who: Who) -> Any:
+    """What the model on this machine makes of texts, without its weights: see `engine.counting`.
+
+    Raises `Unusable` when the model cannot be found.
+    """
+    from spinf_serve.server.config import load, share_cores
+
+    share_cores()
+    from spinf_serve.engine.api import counting_without_weights
+
+    config = load({}) if who.config is None else who.config
+    return counting_without_weights(config.engine, config.limits, lambda line: None)
+
+
+def work_of(content: str, questions: Sequence[Question]) -> Any:
+    """One content with its questions, as an engine takes it."""
+    from spinf_serve.engine.api import Work
+
+    return Work(content, tuple(questions))
 
 
 def _plain(who: Who) -> dict[str, Any] | None:

@@ -262,6 +262,8 @@ def _split(desk: Desk, data: str | None) -> str | None:
     if data is None:
         return None
     names = _splits(str(desk.file), data, _stamp(desk))
+    if not names:
+        st.session_state.pop("choice-split", None)
     return _choose("Split", "split", names, none="all rows") if names else None
 
 

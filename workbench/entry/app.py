@@ -17,14 +17,17 @@ st.set_page_config(
 
 def main() -> None:
     """One run of the chosen page."""
+    pages = [
+        st.Page(page.draw, title=page.title, icon=page.icon, url_path=page.path) for page in PAGES
+    ]
+
+    def first() -> None:
+        # Without it the first page would have no address of its own to link to.
+        st.switch_page(pages[0], query_params=st.query_params.to_dict())
+
+    start = st.Page(first, title="Start", url_path="start", default=True, visibility="hidden")
     with told():
-        chosen = st.navigation(
-            [
-                st.Page(page.draw, title=page.title, icon=page.icon, url_path=page.path)
-                for page in PAGES
-            ]
-        )
-        chosen.run()
+        st.navigation([start, *pages]).run()
 
 
 main()

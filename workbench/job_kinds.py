@@ -56,10 +56,14 @@ class Report(Protocol):
 
 KINDS: Final[dict[str, str]] = {
     "calibrate": "spinf_serve.workbench.actions.calibrating:calibrate_job",
+    "delete": "spinf_serve.workbench.actions.rows:delete_job",
     "evaluate": "spinf_serve.workbench.actions.evaluations:evaluate_job",
+    "export": "spinf_serve.workbench.actions.rows:export_job",
     "fit": "spinf_serve.workbench.actions.certifying:fit_job",
+    "import": "spinf_serve.workbench.actions.importing:import_job",
     "measure": "spinf_serve.workbench.actions.asking:measure_job",
     "measure_sheet": "spinf_serve.workbench.actions.sheets:measure_sheet_job",
+    "queue": "spinf_serve.workbench.actions.queues:queue_job",
     "run": "spinf_serve.workbench.actions.asking:run_job",
     "sheet": "spinf_serve.workbench.actions.sheets:sheet_job",
     "view": "spinf_serve.workbench.views:build",

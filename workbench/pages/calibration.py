@@ -25,11 +25,16 @@ from spinf_serve.workbench.pages.calibration_charts import (
     slices_table,
 )
 from spinf_serve.workbench.pages.thresholds_stand import digest_of
+from spinf_serve.workbench.parts.figures import figure, row
 from spinf_serve.workbench.parts.job_box import job_box, latest
 from spinf_serve.workbench.parts.view import need_view
-from spinf_serve.workbench.parts.words import UNKNOWN, count, percent
+from spinf_serve.workbench.parts.words import count, percent
 from spinf_serve.workbench.views import View
 
+LOG_LOSS: Final = (
+    "Mean of -ln of the probability that was given to what was so: 0 is best, and a sure score that is"
+    " wrong costs much."
+)
 BINNINGS: Final = {"width": "of equal width", "mass": "of equally many rows"}
 
 
@@ -225,37 +230,20 @@ def _show(figures: dict[str, Any], target: str, pack: Pack, found: Bench) -> Non
 
 
 def _metrics(whole: dict[str, Any]) -> None:
-    columns = st.columns(4)
-    noise = whole["noise"]
-    columns[0].metric(
-        "Calibration error (ECE)",
-        percent(whole["ece"]),
-        help=meaning("calibration error"),
-    )
+    noise, below = whole["noise"], []
     if noise is not None:
-        columns[0].caption(
-            f"by chance alone: {percent(noise['mean'])} on average, up to {percent(noise['high'])}"
+        below.append(f"by chance: {percent(noise['mean'])}, up to {percent(noise['high'])}")
+        more = "More than" if whole["ece"] > noise["high"] else "No more than"
+        below.append(f"{more} chance makes of a perfect score.")
+    with row():
+        figure(
+            "Calibration error (ECE)", percent(whole["ece"]), below, meaning("calibration error")
         )
-        if whole["ece"] <= noise["high"]:
-            columns[0].caption("Not more than chance makes of a perfect score.")
-        else:
-            columns[0].caption("More than chance makes of a perfect score.")
-    for column, name, label, word in (
-        (columns[1], "brier", "Brier score", "Brier score"),
-        (columns[2], "log_loss", "Log loss", None),
-    ):
-        figure = whole[name]
-        column.metric(
-            label,
-            f"{figure['value']:.4f}",
-            help=meaning(word)
-            if word
-            else "Mean of -ln of the probability that was given to what was so: 0 is best, and a sure"
-            " score that is wrong costs much.",
-        )
-        ends = figure["interval"]
-        column.caption(
-            UNKNOWN if ends is None else f"95 %: {ends['low']:.4f} to {ends['high']:.4f}"
-        )
-    columns[3].metric("Said on average", percent(whole["mean_p"]))
-    columns[3].caption(f"and {percent(whole['rate'])} hold")
+        for name, label, help in (
+            ("brier", "Brier score", meaning("Brier score")),
+            ("log_loss", "Log loss", LOG_LOSS),
+        ):
+            one, ends = whole[name], whole[name]["interval"]
+            told = [] if ends is None else [f"95 %: {ends['low']:.4f} to {ends['high']:.4f}"]
+            figure(label, f"{one['value']:.4f}", told, help)
+        figure("Said on average", percent(whole["mean_p"]), [f"{percent(whole['rate'])} hold"])

@@ -48,32 +48,26 @@ def reliability_chart(figures: dict[str, Any], title: str, key: str) -> None:
     ]
     ideal = pd.DataFrame({"score": [0.0, 1.0], "holds": [0.0, 1.0]})
     base = alt.Chart(data)
-    diagram = alt.layer(
-        base.mark_bar(opacity=0.28, color=charts.GREY, size=18).encode(
-            x=x, y=alt.Y("chance low:Q").title("what was so"), y2="chance high:Q", tooltip=tips
+    up = "what was so"
+    layers = alt.layer(
+        base.mark_rule(opacity=0.3, color=charts.GREY, strokeWidth=16).encode(
+            x=x, y=alt.Y("chance low:Q").title(up), y2="chance high:Q", tooltip=tips
         ),
         alt.Chart(ideal)
         .mark_line(strokeDash=[5, 4], color=charts.GREY)
         .encode(x="score:Q", y="holds:Q"),
         base.mark_rule(color=charts.BLUE, strokeWidth=2).encode(
-            x=x, y=alt.Y("low:Q").title("what was so"), y2="high:Q", tooltip=tips
+            x=x, y=alt.Y("low:Q").title(up), y2="high:Q", tooltip=tips
         ),
         base.mark_point(color=charts.BLUE, filled=True, size=80, opacity=1).encode(
             x=x, y=y, tooltip=tips
         ),
-    ).properties(height=340)
-    counts = (
-        base.mark_bar(color=charts.SKY)
-        .encode(
-            x=alt.X("from:Q", title="score", scale=alt.Scale(domain=[0, 1])).axis(format="%"),
-            x2="to:Q",
-            y=alt.Y("rows:Q", title="rows"),
-            tooltip=tips,
-        )
-        .properties(height=90)
+        base.mark_text(color=charts.GREY, fontSize=11).encode(
+            x=x, y=alt.value(-10), text=alt.Text("rows:Q", format=",")
+        ),
     )
     charts.show(
-        alt.vconcat(diagram, counts).resolve_scale(x="independent"),
+        layers.properties(height=380),
         data,
         "calibration",
         f"reliability-{key}-{figures['binning']}",
@@ -84,7 +78,7 @@ def reliability_chart(figures: dict[str, Any], title: str, key: str) -> None:
     )
     kind = "Wilson's 95 % intervals" if figures["weighted"] else "exact 95 % intervals"
     st.caption(
-        f"Points: share that holds, with {kind}. Grey boxes: where 95 % of perfect scores would lie by"
+        f"Numbers above: rows of a bin. Points: share that holds, with {kind}. Grey boxes: where 95 % of perfect scores would lie by"
         " chance. Dashed: what was said is so. Bins without rows are left out."
     )
 

@@ -16,6 +16,7 @@ from spinf_serve.workbench.glossary import help as meaning
 from spinf_serve.workbench.pages.thresholds_look import bytes_of
 from spinf_serve.workbench.pages.thresholds_stand import Stand, rows_of, title_of
 from spinf_serve.workbench.parts import charts
+from spinf_serve.workbench.parts.figures import figure, row
 from spinf_serve.workbench.parts.view import need_view
 from spinf_serve.workbench.parts.words import percent
 
@@ -92,21 +93,22 @@ def _words(
     miss: float,
     currency: str,
 ) -> None:
-    columns = st.columns(3)
     cut = "flag none" if found.cut is None else f"{found.cut:.4g}"
-    columns[0].metric("Cheapest cut", cut, help=meaning("cut"))
+    below = []
     if found.cut_interval is not None:
         ends = found.cut_interval
-        columns[0].caption(f"90 % of resamples: {ends.low:.4g} to {ends.high:.4g}")
-    elif found.none_flagged:
-        columns[0].caption(f"flag none in {percent(found.none_flagged, 0)} of resamples")
-    per_1000 = 1000 * alarm
-    columns[1].metric("Cost of 1,000 messages", f"{found.cost * per_1000:,.2f} {currency}")
-    low, high = found.cost_interval.low * per_1000, found.cost_interval.high * per_1000
-    columns[1].caption(f"90 % of resamples: {low:,.2f} to {high:,.2f} {currency}")
-    if stand.per_day is not None:
-        columns[2].metric("A day", f"{found.cost * alarm * stand.per_day:,.2f} {currency}")
-        columns[2].caption(f"at {stand.per_day:,.0f} messages a day")
+        below.append(f"90 % of resamples: {ends.low:.4g} to {ends.high:.4g}")
+    if found.none_flagged:
+        below.append(f"flag none in {percent(found.none_flagged, 0)} of resamples")
+    scale = 1000 * alarm
+    low, high = found.cost_interval.low * scale, found.cost_interval.high * scale
+    with row():
+        figure("Cheapest cut", cut, below, meaning("cut"))
+        between = f"90 % of resamples: {low:,.2f} to {high:,.2f}"
+        figure("Cost of 1,000 messages", f"{found.cost * scale:,.2f} {currency}", [between])
+        if stand.per_day is not None:
+            day = f"{found.cost * alarm * stand.per_day:,.2f} {currency}"
+            figure("Cost of a day", day, [f"at {stand.per_day:,.0f} messages"])
     if not stand.is_layer:
         st.caption(
             f"Where scores of {title_of(stand.shown, stand.name)} are right as shares, the cut is"

@@ -24,6 +24,7 @@ from spinf_serve.workbench.frame import param, set_param
 from spinf_serve.workbench.glossary import help as meaning
 from spinf_serve.workbench.pages.thresholds_stand import Stand, curve_of, rows_of, title_of
 from spinf_serve.workbench.parts import charts
+from spinf_serve.workbench.parts.figures import figure, row
 from spinf_serve.workbench.parts.tables import paged
 from spinf_serve.workbench.parts.texts import is_about_harm, shown_text
 from spinf_serve.workbench.parts.view import need_view
@@ -159,17 +160,15 @@ def _base_rate(stand: Stand, rows: CutRows) -> float | None:
 
 
 def _figures(stand: Stand, rows: CutRows, found: Look) -> None:
-    columns = st.columns(4)
     told = (
         ("Flagged", found.flagged, "flag rate"),
         ("Precision", found.precision, "precision"),
         ("Recall", found.recall, "recall"),
-        ("Right among those not flagged", found.npv, "npv"),
+        ("Right if not flagged", found.npv, "npv"),
     )
-    for column, (label, figure, word) in zip(columns, told, strict=True):
-        with column:
-            st.metric(label, percent(figure.value), help=meaning(word))
-            st.caption(interval(figure))
+    with row():
+        for label, one, word in told:
+            figure(label, percent(one.value), [interval(one)], meaning(word))
     st.caption(f"Flagged: {volume(found.flagged.value, stand.per_day)}.")
     bands = stand.bands()
     if bands is not None:
@@ -180,11 +179,11 @@ def _figures(stand: Stand, rows: CutRows, found: Look) -> None:
         )
 
 
-def interval(figure: Figure) -> str:
+def interval(one: Figure) -> str:
     """Counts and the 95 % interval of a figure."""
-    if figure.value is None:
+    if one.value is None:
         return "no row to count"
-    return f"{figure.k:,} of {figure.n:,}; 95 %: {percent(figure.low)} to {percent(figure.high)}"
+    return f"{one.k:,} of {one.n:,}; 95 %: {percent(one.low)} to {percent(one.high)}"
 
 
 def _chart(stand: Stand, made: CutCurve, cut: float, low: float, high: float) -> None:
@@ -332,7 +331,7 @@ def _errors(stand: Stand, rows: CutRows, cut: float) -> None:
                     UNKNOWN if hidden else shown_text(stand.desk, text)[:_TEXT_SHOWN]
                     for _, text in texts
                 ],
-                "open": [_link(stand, row) for row, _ in texts],
+                "open": [_link(stand, id) for id, _ in texts],
             }
         )
 

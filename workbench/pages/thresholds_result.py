@@ -12,10 +12,12 @@ from spinf_serve.workbench.actions.certifying import (
     refusals,
     save_fit,
 )
+from spinf_serve.workbench.actions.cut_plans import PlannedCut
 from spinf_serve.workbench.actions.cut_plans import told as told_plan
 from spinf_serve.workbench.frame import told
 from spinf_serve.workbench.glossary import help as meaning
 from spinf_serve.workbench.jobs import Job
+from spinf_serve.workbench.pages.thresholds_certify import words_of
 from spinf_serve.workbench.pages.thresholds_stand import (
     Stand,
     digest_of,
@@ -24,6 +26,7 @@ from spinf_serve.workbench.pages.thresholds_stand import (
     state_of,
     title_of,
 )
+from spinf_serve.workbench.parts.figures import figure, row
 from spinf_serve.workbench.parts.words import percent, volume
 
 _DIFF_LINES = 400
@@ -46,7 +49,7 @@ def draw(stand: Stand, job: Job) -> None:
     elif report["targets"] and list(job.arguments["cuts"]) != told_plan(stand.plan):
         st.caption("The table above was changed since: certify again for what stands there now.")
     for target in report["targets"]:
-        _target(stand, result, target)
+        _target(stand, job, result, target)
     deltas = report["wrong_at_most"]
     if deltas and len(report["targets"]) > 1:
         st.caption(f"That one of these promises is wrong has a chance of {deltas:.3g} at most.")
@@ -56,13 +59,15 @@ def draw(stand: Stand, job: Job) -> None:
     _save(stand, job, result)
 
 
-def _target(stand: Stand, result: Mapping[str, Any], target: Mapping[str, Any]) -> None:
+def _target(stand: Stand, job: Job, result: Mapping[str, Any], target: Mapping[str, Any]) -> None:
     with st.container(border=True):
         name = target["name"]
         known = name in stand.pack.categories or name == "decision"
         title = title_of(stand.pack, name) if known else name
         left, right = st.columns([8, 2], vertical_alignment="center")
-        left.markdown(f"**{title}**: {target['asked']}")
+        asked = next((one for one in job.arguments["cuts"] if one["name"] == name), None)
+        told = target["asked"] if asked is None else words_of(PlannedCut(**asked))
+        left.markdown(f"**{title}**: {told}")
         promised = all(one["kind"] == "Certificate" for one in target["promises"])
         with right:
             if target["met"] and promised:
@@ -99,21 +104,18 @@ def _promise(stand: Stand, result: Mapping[str, Any], one: Mapping[str, Any]) ->
         return
     point = found["point"]
     if point is not None:
-        columns = st.columns(4)
         label = "Cut" if kind == "Certificate" else "Best cut, no promise"
         cut = one["cut"] if one["cut"] is not None else point["cut"]
-        columns[0].metric(label, f"{cut:.4g}", help=meaning("cut"))
-        columns[1].metric(
-            _capital(found["target"]["kind"].replace("_", " ")), percent(point["estimate"])
-        )
         ends = point["interval"]
-        columns[1].caption(f"95 %: {percent(ends['low'])} to {percent(ends['high'])}")
-        columns[2].metric(
-            "Promised bound" if kind == "Certificate" else "Bound", percent(point["bound"])
-        )
-        columns[2].caption(f"except with a chance of {found['delta']:.3g}")
-        columns[3].metric("Flagged", percent(point["coverage"]))
-        columns[3].caption(volume(point["coverage"], stand.per_day))
+        rate = _capital(found["target"]["kind"].replace("_", " "))
+        bound = "Promised bound" if kind == "Certificate" else "Bound"
+        with row():
+            figure(label, f"{cut:.4g}", [f"{point['k']:,} of {point['n']:,} rows"], meaning("cut"))
+            between = f"95 %: {percent(ends['low'])} to {percent(ends['high'])}"
+            figure(rate, percent(point["estimate"]), [between])
+            figure(bound, percent(point["bound"]), [f"wrong with a chance of {found['delta']:.3g}"])
+            flagged = volume(point["coverage"], stand.per_day)
+            figure("Flagged", percent(point["coverage"]), [flagged])
         if point["recall"] is not None:
             st.caption(f"Of those that hold, {percent(point['recall'])} are flagged there.")
     if kind == "NotReachable":

@@ -130,7 +130,7 @@ def standing(project: Project, dataset: str) -> Standing:
         visible = connection.execute(
             "SELECT count(*) FROM label WHERE dataset = ? AND score_visible", [dataset]
         ).fetchall()[0][0]
-        agreements = _agreements(connection, dataset)
+        agreements = agreements_of(connection, dataset)
         contradictions, count = contradictions_of(connection, dataset)
         apart = groups_apart(connection, dataset)
     return Standing(
@@ -148,7 +148,10 @@ def standing(project: Project, dataset: str) -> Standing:
     )
 
 
-def _agreements(connection: duckdb.DuckDBPyConnection, dataset: str) -> tuple[Alike, ...]:
+def agreements_of(
+    connection: duckdb.DuckDBPyConnection, dataset: str, target: str | None = None
+) -> tuple[Alike, ...]:
+    """How far annotators agree, of one target or all: the `PAIRS` pairs of the most rows."""
     pairs = connection.execute(
         """
         SELECT a.target, a.annotator, b.annotator,
@@ -157,10 +160,11 @@ def _agreements(connection: duckdb.DuckDBPyConnection, dataset: str) -> tuple[Al
         WHERE dataset = $dataset AND a.annotator < b.annotator
             AND NOT a.adjudicated AND NOT b.adjudicated
             AND a.value <> $unsure AND b.value <> $unsure
+            AND ($target IS NULL OR target = $target)
         GROUP BY a.target, a.annotator, b.annotator
         ORDER BY count(*) DESC, a.target, a.annotator, b.annotator LIMIT $pairs
         """,
-        {"dataset": dataset, "unsure": UNSURE, "pairs": PAIRS},
+        {"dataset": dataset, "target": target, "unsure": UNSURE, "pairs": PAIRS},
     ).fetchall()
     if not pairs:
         return ()
@@ -168,12 +172,12 @@ def _agreements(connection: duckdb.DuckDBPyConnection, dataset: str) -> tuple[Al
     from spinf_serve.evals.metrics.agreement import kappa
 
     found = []
-    for target, one, other, first, second in pairs:
+    for name, one, other, first, second in pairs:
         measured = kappa(first, second)
         value = None if measured is None else measured.kappa
         interval = None
         if measured is not None and measured.interval is not None:
             interval = measured.interval.low, measured.interval.high
         same = sum(a == b for a, b in zip(first, second, strict=True))
-        found.append(Alike(target, (one, other), len(first), same, value, interval))
+        found.append(Alike(name, (one, other), len(first), same, value, interval))
     return tuple(found)

@@ -23,7 +23,9 @@ from spinf_serve.packs.files import is_regular, shown
 
 BATCH_ROWS: Final = 5_000
 _TEXT_ENDINGS: Final = (".csv", ".tsv", ".txt")
-_KINDS: Final = (*_TEXT_ENDINGS, ".jsonl", ".ndjson", ".parquet", ".xlsx")
+_JSON_LINES: Final = (".jsonl", ".ndjson")
+_KINDS: Final = (*_TEXT_ENDINGS, *_JSON_LINES, ".parquet", ".xlsx")
+_FIRST_OBJECTS: Final = 1_000
 _MAX_LINE_CHARS: Final = 16 << 20
 
 
@@ -106,6 +108,31 @@ def open_source(source: Source, wanted: Sequence[str]) -> Opened:
     return opened
 
 
+def column_names(source: Source) -> tuple[str, ...]:
+    """Names of a source's columns; of a JSONL file those of its first objects, in their order.
+
+    Raises `Unusable` as `open_source` does.
+    """
+    if source.path is None or source.path.suffix.lower() not in _JSON_LINES:
+        opened = _open(source, ())
+        # What is read line by line holds the file open until it is closed.
+        getattr(opened.lines, "close", lambda: None)()
+        return opened.columns
+    if not is_regular(source.path):
+        raise Unusable(f"{shown(source.path)} is no file")
+    encoding, _ = encoding_of(source.path, source.encoding)
+    names: dict[str, None] = {}
+    with source.path.open(encoding=encoding, newline="\n") as file:
+        for text in islice(file, _FIRST_OBJECTS):
+            try:
+                found = json.loads(text) if len(text) <= _MAX_LINE_CHARS else None
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(found, dict):
+                names |= dict.fromkeys(found)
+    return tuple(names)
+
+
 def batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
     """Rows in lists of `BATCH_ROWS`, the last one shorter."""
     while batch := list(islice(lines, BATCH_ROWS)):
@@ -123,7 +150,7 @@ def _open(source: Source, wanted: Sequence[str]) -> Opened:
     ending = path.suffix.lower()
     readers: Mapping[str, Callable[[], Opened]] = {
         **dict.fromkeys(_TEXT_ENDINGS, lambda: _csv(path, source)),
-        **dict.fromkeys((".jsonl", ".ndjson"), lambda: _jsonl(path, source, wanted)),
+        **dict.fromkeys(_JSON_LINES, lambda: _jsonl(path, source, wanted)),
         ".parquet": lambda: _parquet(path),
         ".xlsx": lambda: _xlsx(path, source.sheet),
     }

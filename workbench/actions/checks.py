@@ -1,11 +1,10 @@
 """How a dataset stands: doubles, conflicts, disagreements, splits. Knows no screen."""
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
-from spinf_serve.evals.data.overview import Standing, standing
+from spinf_serve.evals.data.overview import Alike, Standing, agreements_of, standing
 from spinf_serve.evals.data.splits import Part, split_rows
 from spinf_serve.evals.project import Project
 from spinf_serve.packs.errors import Unusable
@@ -126,7 +125,7 @@ def shares_of(text: str) -> dict[str, float]:
     return found
 
 
-def told(report: Any) -> dict[str, Any]:
-    """A report as it is kept in a file."""
-    found: dict[str, Any] = json.loads(json.dumps(asdict(report)))
-    return found
+def agreements(project: Project, dataset: str, target: str) -> tuple[Alike, ...]:
+    """How far annotators agree on a target."""
+    with project.open(write=False) as connection:
+        return agreements_of(connection, dataset, target)

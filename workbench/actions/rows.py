@@ -32,6 +32,9 @@ MOST_NAMES: Final = 200
 MOST_DELETED: Final = 10_000
 """Rows that are deleted at once."""
 
+LARGE: Final = 200_000
+"""Rows of a dataset from which on an export or a deletion is a job."""
+
 NO_LABEL: Final = "no label"
 DISPUTED: Final = "disputed"
 """What is filtered by besides the values of labels."""

@@ -1,0 +1,164 @@
+"""The part Label of the page Data: what to label, in what order, and as whom."""
+
+from typing import Final
+
+import streamlit as st
+
+from spinf_serve.workbench import jobs
+from spinf_serve.workbench.actions import labelling, queues
+from spinf_serve.workbench.actions.labelling import TargetName
+from spinf_serve.workbench.actions.queue_orders import BY_SCORE, ORDERS, Order
+from spinf_serve.workbench.actions.queues import Queue
+from spinf_serve.workbench.desk import key_of
+from spinf_serve.workbench.frame import Bench, empty, param, set_param, told
+from spinf_serve.workbench.pages import data_queue
+from spinf_serve.workbench.pages.data_row import pack_of
+from spinf_serve.workbench.pages.data_rows import names_of, rows_in
+from spinf_serve.workbench.parts.job_box import job_box
+from spinf_serve.workbench.views import Building, View, keep_pack, view_of
+
+AS: Final = "label-as"
+MOST_LISTED: Final = 8
+
+
+def draw(found: Bench) -> None:
+    """Draw the part: the queue in the address, or the choice of one."""
+    dataset = found.need_dataset()
+    id = param("queue")
+    if id is not None:
+        with told():
+            queue = queues.queue(found.desk, id)
+            if queue.dataset == dataset:
+                data_queue.draw(found, queue, _who(found))
+                return
+            st.info(f"That queue is of the rows **{queue.dataset}**. Choose them at the left.")
+    targets = labelling.targets_of(pack_of(found), list(names_of(found, dataset).targets))
+    if not targets:
+        empty(
+            "There is nothing to label these rows for yet.",
+            "Make a pack with categories on the page **Pack**, or import labels.",
+        )
+    _choose(found, dataset, targets)
+
+
+def _who(found: Bench) -> str:
+    """Who labels: whom the proxy names, or the name that is written here."""
+    name: str = st.session_state.get(AS) or param("as") or found.user
+    return name.strip() or found.user
+
+
+def _choose(found: Bench, dataset: str, targets: list[TargetName]) -> None:
+    titles = {one.target: one.title for one in targets}
+    key = key_of(found.desk.file, dataset)
+    left, right = st.columns(2)
+    wanted = param("target")
+    if f"label-target-{key}" not in st.session_state and wanted in titles:
+        st.session_state[f"label-target-{key}"] = wanted
+    with left:
+        target = st.selectbox(
+            "What to label for", list(titles), format_func=titles.__getitem__,
+            key=f"label-target-{key}",
+        )  # fmt: skip
+    set_param("target", target)
+    with right:
+        _name(found)
+    who = _who(found)
+    st.markdown("**In what order?**")
+    order = st.radio(
+        "Order",
+        list(ORDERS),
+        format_func=lambda one: ORDERS[one][0],
+        captions=[words for _, words in ORDERS.values()],
+        key=f"label-order-{key}",
+        label_visibility="collapsed",
+    )
+    where = f"the split **{found.split}** of **{dataset}**" if found.split else f"**{dataset}**"
+    st.caption(
+        f"Rows come from {where}. The order stays as it is made, for everybody who opens it."
+    )
+    if st.button("Start", type="primary", key="label-start", icon=":material/keyboard:"):
+        with told():
+            _start(found, dataset, target, order, who)
+    _queue_jobs(found, dataset)
+    _go_on(found, dataset, target, who)
+    data_queue.standing_of(found, dataset, target)
+
+
+def _name(found: Bench) -> None:
+    if AS not in st.session_state:
+        st.session_state[AS] = param("as") or found.user
+    st.text_input(
+        "Labelling as",
+        key=AS,
+        help="Two people who label the same rows write different names; neither sees what the other"
+        " said.",
+    )
+    name = _who(found)
+    set_param("as", None if name == found.user else name)
+
+
+def _start(found: Bench, dataset: str, target: str, order: Order, who: str) -> None:
+    """Make a queue and open it, or start the job that makes it."""
+    desk, pack = found.desk, pack_of(found)
+    view = None
+    if order in (*BY_SCORE, "conflict") and pack is not None and found.model is not None:
+        looked = view_of(desk, pack, found.constants(pack), dataset, found.model.bits)
+        if isinstance(looked, Building):
+            loaded = found.loaded()
+            keep_pack(desk, b"" if loaded is None else loaded.data, pack)
+            job = jobs.start(
+                desk, found.user, "view", f"Lay out answers of {dataset}", looked.arguments
+            )
+            st.info("The answers are laid out first, which is done once. Press Start again then.")
+            job_box(desk, found.user, job.id)
+            return
+        view = looked if isinstance(looked, View) else None
+    if rows_in(found, dataset) > queues.MOST_AT_ONCE:
+        arguments = {
+            "user": found.user, "dataset": dataset, "target": target, "order": order,
+            "annotator": who, "split": found.split,
+            "pack": None if found.file is None else desk.name_of(found.file),
+            "bits": None if view is None else found.bits,
+        }  # fmt: skip
+        jobs.start(desk, found.user, "queue", f"Order {dataset} for {target}", arguments)
+        st.rerun()
+    made = queues.make(
+        desk, found.user, dataset, target, order,
+        annotator=who, split=found.split, view=view, pack=pack,
+    )  # fmt: skip
+    _open(made.id)
+    st.rerun()
+
+
+def _queue_jobs(found: Bench, dataset: str) -> None:
+    for job in jobs.jobs(found.desk, "queue", most=5):
+        if job.arguments.get("dataset") == dataset and job.state != "done":
+            job_box(found.desk, found.user, job.id)
+            return
+
+
+def _go_on(found: Bench, dataset: str, target: str, who: str) -> None:
+    listed = queues.queues(found.desk, dataset, target)[:MOST_LISTED]
+    if not listed:
+        return
+    st.markdown("**Or go on with one that was made**")
+    for queue in listed:
+        place = queues.progress(found.desk, queue.id, who).place
+        left, middle, right = st.columns([5, 1, 1], vertical_alignment="center")
+        left.markdown(
+            f"{queue.title} · you are at {min(place + 1, queue.rows):,}"
+            f" · made {queue.made[:16].replace('T', ' ')} UTC by {queue.by}"
+        )
+        middle.button("Go on", key=f"go-{queue.id}", on_click=_open, args=(queue.id,))
+        right.button(
+            "Remove", key=f"remove-{queue.id}", type="tertiary", on_click=_remove,
+            args=(found, queue),
+        )  # fmt: skip
+
+
+def _open(id: str) -> None:
+    set_param("queue", id)
+
+
+def _remove(found: Bench, queue: Queue) -> None:
+    queues.remove(found.desk, found.user, queue.id)

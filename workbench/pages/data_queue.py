@@ -1,0 +1,345 @@
+"""Labelling with the keyboard: one row of a queue after another, saved with each key."""
+
+import time
+from typing import Any, Final
+
+import streamlit as st
+
+from spinf_serve.evals.counting import Counting
+from spinf_serve.evals.data.labels import UNSURE
+from spinf_serve.evals.data.overview import Alike
+from spinf_serve.evals.judged import QUESTION
+from spinf_serve.workbench.actions import checks, labelling, queues
+from spinf_serve.workbench.actions.queue_orders import ORDERS
+from spinf_serve.workbench.actions.queues import Progress, Queue, Shown
+from spinf_serve.workbench.desk import key_of
+from spinf_serve.workbench.frame import Bench, set_param, stamp, told
+from spinf_serve.workbench.glossary import help as meaning
+from spinf_serve.workbench.pages.data_row import (
+    about,
+    kept_fault,
+    pack_of,
+    scores_on,
+    show_fault,
+)
+from spinf_serve.workbench.parts.words import count as counted
+from spinf_serve.workbench.parts.words import percent
+
+KEYS: Final = {"yes": "Y", "no": "N", UNSURE: "U"}
+SHARES: Final = (0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
+DELTA: Final = 0.05
+
+_SLOW: Final = 10.0
+"""What took so many seconds is looked up anew after ten times as many only."""
+
+
+def draw(found: Bench, queue: Queue, who: str) -> None:
+    """Draw a queue at an annotator's place."""
+    left, right = st.columns([5, 1], vertical_alignment="center")
+    titles = {one.target: one for one in labelling.targets_of(pack_of(found), [queue.target])}
+    named = titles[queue.target]
+    left.subheader(f"{named.title}: {ORDERS[queue.order][0].lower()}")
+    right.button("All queues", key="queue-close", icon=":material/list:", on_click=_close)
+    if queue.left_out:
+        st.caption(f"{counted(queue.left_out, 'row')} without a score are not in this queue.")
+    work, side = st.columns([3, 2], gap="large")
+    with work:
+        _work(found, queue, who, named.values)
+    with side:
+        _guideline(found, queue.target)
+        standing_of(found, queue.dataset, queue.target)
+
+
+@st.fragment
+def _work(found: Bench, queue: Queue, who: str, values: tuple[str, ...]) -> None:
+    """What one key changes; nothing else of the page is drawn anew for it."""
+    with told():
+        state = _state(found, queue, who)
+        place = state.place
+        st.progress(
+            place / queue.rows,
+            text=f"Row {min(place + 1, queue.rows):,} of {queue.rows:,} · labelling as {who}",
+        )
+        show_fault()
+        at = queues.shown(found.desk, queue, place)
+        if at.row_id is None:
+            _end(found, queue, who)
+        else:
+            _row(found, queue, who, place, at)
+        _keys(found, queue, who, values, place, at)
+        if at.row is not None:
+            _beside(found, queue, who, at)
+
+
+def _row(found: Bench, queue: Queue, who: str, place: int, at: Shown) -> None:
+    if at.row is None:
+        st.info(f"Row {at.row_id} was deleted since; go on to the next.")
+        return
+    about(found, at.row, key=f"{queue.dataset}-{at.row_id}")
+    slices = [f"{name}: {value}" for name, value in at.row.slices.items()]
+    st.caption(" · ".join([f"Row {at.row_id}", *slices]))
+    own = labelling.own_of(at.row.labels, queue.target, who)
+    st.session_state[_seen_key(queue, who, at)] = None if own is None else own.value
+    if queue.settles:
+        others = [
+            f"**{one.annotator}** says {one.value}"
+            for one in at.row.labels
+            if one.target == queue.target and one.annotator not in (who, who + labelling.SETTLED)
+        ]
+        if others:
+            st.markdown(", ".join(others) + ". Your answer settles it.")
+    if own is not None:
+        st.markdown(f"You said **{own.value}**.")
+
+
+def _keys(
+    found: Bench,
+    queue: Queue,
+    who: str,
+    values: tuple[str, ...],
+    place: int,
+    at: Shown,
+) -> None:
+    """Buttons with their keys. Their names carry the row, so that a key never means another one."""
+    key = key_of(queue.id, who, place)
+    closed = at.row is None
+    given = (found, queue, who, place, at)
+    with st.container(horizontal=True):
+        for number, value in enumerate((*values, UNSURE)):
+            pressed = KEYS.get(value) or (str(number + 1) if number < 9 else None)
+            st.button(
+                value.capitalize() if value in KEYS else value, key=f"say-{key}-{number}",
+                shortcut=pressed, on_click=_say, args=(*given, value), disabled=closed,
+                type="primary" if value in ("yes", "no") else "secondary",
+            )  # fmt: skip
+    with st.container(horizontal=True):
+        st.button(
+            "Skip", key=f"skip-{key}", shortcut="S", on_click=_move, args=(*given[:4], 1),
+            disabled=at.row_id is None, type="tertiary",
+        )  # fmt: skip
+        st.button(
+            "Undo", key=f"undo-{key}", shortcut="Z", on_click=_undo, args=given[:3],
+            disabled=not _state(found, queue, who).given, type="tertiary",
+        )  # fmt: skip
+        st.button(
+            "Back", key=f"back-{key}", shortcut="Left", on_click=_move, args=(*given[:4], -1),
+            disabled=place == 0, type="tertiary",
+        )  # fmt: skip
+        st.button(
+            "Forward", key=f"forward-{key}", shortcut="Right", on_click=_move,
+            args=(*given[:4], 1), disabled=at.row_id is None, type="tertiary",
+        )  # fmt: skip
+
+
+def _beside(found: Bench, queue: Queue, who: str, at: Shown) -> None:
+    """A note, and the scores when they are asked for."""
+    if at.row is None:
+        return
+    mine = [one.text for one in at.row.notes if (one.target, one.annotator) == (queue.target, who)]
+    key = f"note-{key_of(queue.dataset, queue.target, at.row.id, who)}"
+    if key not in st.session_state:
+        st.session_state[key] = mine[0] if mine else ""
+    st.text_input(
+        "Note", key=key, placeholder="what makes it hard; saved when you leave the field",
+        on_change=_note, args=(found, queue, who, at.row.id, key),
+    )  # fmt: skip
+    pack = pack_of(found)
+    if pack is None or found.model is None:
+        return
+    show = st.toggle(
+        "Show scores", key=_scores_key(queue),
+        help="Who sees the score is swayed by it. Labels that are given meanwhile are marked.",
+    )  # fmt: skip
+    if show:
+        lines = scores_on(found, pack, queue.dataset, at.row.id)
+        if lines is None:
+            st.caption("There are no scores of this row.")
+        else:
+            st.dataframe(lines, key=f"queue-scores-{queue.id}", hide_index=True)
+
+
+def _end(found: Bench, queue: Queue, who: str) -> None:
+    left, first = queues.open_places(found.desk, queue, who)
+    if not left or first is None:
+        st.success(f"All {counted(queue.rows, 'row')} of this queue have your answer.")
+    else:
+        st.info(f"The end. {counted(left, 'row')} have no answer of yours.")
+        st.button(
+            "Go to the first of them", key=f"open-{queue.id}", on_click=_jump,
+            args=(found, queue, who, first),
+        )  # fmt: skip
+    for one in checks.agreements(found.desk.project, queue.dataset, queue.target):
+        st.markdown(agreement_words(one))
+
+
+def agreement_words(one: Alike) -> str:
+    """How far two annotators agree, in words."""
+    told_of = (
+        f"**{one.annotators[0]}** and **{one.annotators[1]}** say the same of {one.same:,} of"
+        f" {counted(one.rows, 'row')}"
+    )
+    if one.kappa is None:
+        return told_of + "; beyond chance nothing can be said."
+    told_of += f"; kappa {one.kappa:.2f}"
+    if one.interval is not None:
+        told_of += f" ({one.interval[0]:.2f} to {one.interval[1]:.2f})"
+    return told_of + "."
+
+
+def _guideline(found: Bench, target: str) -> None:
+    text = labelling.guideline(found.desk, target)
+    with st.container(border=True):
+        st.markdown("**When does it hold?**")
+        if text:
+            st.markdown(text)
+        else:
+            st.caption("Nobody has written down yet what counts. Write what two people would need.")
+        with st.expander("Change the guideline", icon=":material/edit:"):
+            key = f"guideline-{key_of(target, text)}"
+            new = st.text_area("Guideline", value=text, key=key, height=180)
+            if st.button("Save", key=f"{key}-save"):
+                with told():
+                    labelling.write_guideline(found.desk, found.user, target, new, seen=text)
+                    st.rerun()
+
+
+@st.fragment
+def standing_of(found: Bench, dataset: str, target: str) -> None:
+    """How many labels count for a promise, and how many one takes at least."""
+    with st.container(border=True):
+        counts = _counted(found, dataset, target)
+        st.markdown(
+            f"**{counted(counts.counted, 'label')}** of {target} count for a promise.",
+            help=meaning("drawn"),
+        )
+        values = ", ".join(f"{count:,} {value}" for value, count in counts.values.items())
+        lines = [values] if values else []
+        if counts.chosen:
+            lines.append(
+                f"{counted(counts.chosen, 'random row')} labelled out of a queue by score: meet them"
+                " in a queue at random, and they count"
+            )
+        lines += counts.left_out
+        if counts.unsure:
+            lines.append(f"{counted(counts.unsure, 'row')} unsure")
+        if counts.disputed:
+            lines.append(f"{counted(counts.disputed, 'row')} disputed: settle them under Conflicts")
+        st.caption("  \n".join(lines))
+        if target.startswith(QUESTION):
+            st.caption("Promises are about categories; these labels tell how good the question is.")
+        else:
+            _needed(found, counts, target)
+        st.button("Count again", key=f"count-{key_of(dataset, target)}", type="tertiary",
+                  icon=":material/refresh:", on_click=_forget, args=(found, dataset, target))  # fmt: skip
+
+
+def _needed(found: Bench, counts: Counting, target: str) -> None:
+    share = st.select_slider(
+        "Promise", SHARES, value=0.9, format_func=lambda one: percent(one, 0),
+        key=f"promise-{key_of(target)}",
+    )  # fmt: skip
+    need = labelling.needed(counts, share, DELTA)
+    missing = max(0, need.flawless - need.holds)
+    recall = (
+        f"{need.holds:,} are there, which may do if none is missed"
+        if not missing
+        else f"{need.holds:,} are there, {missing:,} more are needed"
+    )
+    st.markdown(
+        f"- **{percent(share, 0)} of those where it holds are found**: at least"
+        f" {need.flawless:,} counted rows where it holds, {need.one_wrong:,} if one is missed;"
+        f" {recall}.\n"
+        f"- **{percent(share, 0)} of the flagged are right**: at least {need.flawless:,} counted rows"
+        f" that the cut flags, {need.one_wrong:,} if one is wrong; {need.rows:,} rows count in all.\n"
+    )
+    st.caption(
+        f"Each with a chance of at most {percent(DELTA, 0)} to be wrong. The page **Thresholds** tells"
+        " what these labels reach."
+    )
+
+
+def _counted(found: Bench, dataset: str, target: str) -> Counting:
+    """The count as it is now; where counting takes long, as it was a little while ago."""
+    key = f"counting-{key_of(found.desk.file, dataset, target, found.split)}"
+    kept: tuple[Any, float, float, Counting] | None = st.session_state.get(key)
+    state, now = stamp(found.desk), time.monotonic()
+    if kept is not None and (kept[0] == state or now - kept[1] < _SLOW * kept[2]):
+        return kept[3]
+    counts = labelling.counted(found.desk, dataset, target, found.split)
+    st.session_state[key] = (state, now, time.monotonic() - now, counts)
+    return counts
+
+
+def _forget(found: Bench, dataset: str, target: str) -> None:
+    st.session_state.pop(f"counting-{key_of(found.desk.file, dataset, target, found.split)}", None)
+
+
+def _state(found: Bench, queue: Queue, who: str) -> Progress:
+    """Where the annotator is: as this tab left it, else as it was kept."""
+    key = f"queue-at-{key_of(queue.id, who)}"
+    if key not in st.session_state:
+        st.session_state[key] = queues.progress(found.desk, queue.id, who)
+    state: Progress = st.session_state[key]
+    return state
+
+
+def _go(found: Bench, queue: Queue, who: str, state: Progress) -> None:
+    st.session_state[f"queue-at-{key_of(queue.id, who)}"] = state
+    queues.go(found.desk, queue.id, who, state)
+
+
+def _say(found: Bench, queue: Queue, who: str, place: int, at: Shown, value: str) -> None:
+    """A key that answers. One that comes after the row has gone from the screen does nothing."""
+    state = _state(found, queue, who)
+    if state.place != place or at.row_id is None:
+        return
+    with kept_fault():
+        given = labelling.answer(
+            found.desk, found.user, queue.dataset, at.row_id, queue.target, value,
+            annotator=who,
+            chosen=queue.chosen,
+            score_visible=bool(st.session_state.get(_scores_key(queue))),
+            seen=st.session_state.get(_seen_key(queue, who, at)),
+            settle=queue.settles,
+        )  # fmt: skip
+        _go(found, queue, who, Progress(place + 1, (*state.given, (place, given))))
+
+
+def _move(found: Bench, queue: Queue, who: str, place: int, step: int) -> None:
+    state = _state(found, queue, who)
+    if state.place == place:
+        _go(found, queue, who, Progress(place + step, state.given))
+
+
+def _jump(found: Bench, queue: Queue, who: str, place: int) -> None:
+    _go(found, queue, who, Progress(place, _state(found, queue, who).given))
+
+
+def _undo(found: Bench, queue: Queue, who: str) -> None:
+    state = _state(found, queue, who)
+    if not state.given:
+        return
+    place, given = state.given[-1]
+    # Also when it cannot be undone any more: the one before may be.
+    _go(found, queue, who, Progress(place, state.given[:-1]))
+    with kept_fault():
+        labelling.undo(found.desk, found.user, queue.dataset, given)
+
+
+def _note(found: Bench, queue: Queue, who: str, row_id: str, key: str) -> None:
+    with kept_fault():
+        labelling.write_note(
+            found.desk, found.user, queue.dataset, row_id, queue.target, who, st.session_state[key]
+        )
+
+
+def _close() -> None:
+    set_param("queue", None)
+
+
+def _seen_key(queue: Queue, who: str, at: Shown) -> str:
+    return f"seen-{key_of(queue.id, who, at.row_id)}"
+
+
+def _scores_key(queue: Queue) -> str:
+    return f"scores-shown-{queue.id}"

@@ -1,0 +1,136 @@
+"""What an import found, or would find: refused rows, unknown words, doubles, conflicts, balance."""
+
+from typing import Final
+
+import streamlit as st
+
+from spinf_serve.evals.data.report import ImportReport
+from spinf_serve.workbench.parts.words import count as counted
+
+_PLAIN: Final = (
+    ("declare --classes", "say that the column holds classes of"),
+    ("is --separator", "is what stands between labels,"),
+    ("--append adds rows to it", "choose to add to it"),
+    ("to --append to", "to add rows to"),
+)
+"""What the command line calls otherwise than the page."""
+
+
+def plain(text: str) -> str:
+    """A message in the words of the page."""
+    for flag, words in _PLAIN:
+        text = text.replace(flag, words)
+    return text
+
+
+def draw(report: ImportReport, *, trial: bool) -> None:
+    """Draw a report.
+
+    Args:
+        trial: whether nothing was written.
+    """
+    key = f"report-{'trial' if trial else 'done'}"
+    taken = report.rows_read - report.refused_count
+    cells = st.columns(4)
+    cells[0].metric("Rows read", f"{report.rows_read:,}")
+    cells[1].metric("Can be taken" if trial else "Taken", f"{taken:,}")
+    cells[2].metric("Refused", f"{report.refused_count:,}")
+    cells[3].metric("Said twice", f"{report.doubles.exact + report.doubles.near:,}")
+    if trial:
+        st.caption("Nothing was written yet.")
+    for note in report.notes:
+        st.caption(note)
+    for warning in report.warnings:
+        st.warning(plain(warning))
+    _refused(report, key)
+    _unknown(report, key)
+    _balance(report, key)
+    _doubles(report, key)
+    _conflicts(report, key)
+    blank = {column: n for column, n in report.missing.items() if n}
+    if blank:
+        told = ", ".join(f"{n:,} in `{column}`" for column, n in blank.items())
+        st.caption(f"Blank cells, which say nothing: {told}.")
+
+
+def _refused(report: ImportReport, key: str) -> None:
+    if not report.refused_count:
+        return
+    st.markdown(f"**{counted(report.refused_count, 'row')} would be left out**")
+    if report.refused_count > len(report.refused):
+        st.caption(f"The first {len(report.refused)} are shown.")
+    st.dataframe(
+        [{"line": one.line, "id": one.row_id, "why": plain(one.reason)} for one in report.refused],
+        hide_index=True,
+        key=f"{key}-refused",
+        column_config={"why": st.column_config.TextColumn(width="large")},
+    )
+
+
+def _unknown(report: ImportReport, key: str) -> None:
+    lines = [
+        {"label of": target, "says": value, "rows": n}
+        for target, values in report.unknown.items()
+        for value, n in values.items()
+    ]
+    if lines:
+        st.markdown("**Words that are no label**")
+        st.caption(
+            "Write yes, no or unsure in the file, or tick “holds classes” if the column names classes."
+        )
+        st.dataframe(lines, hide_index=True, key=f"{key}-unknown")
+
+
+def _balance(report: ImportReport, key: str) -> None:
+    if not report.balance:
+        return
+    st.markdown("**Labels**, with those that were there before")
+    st.dataframe(
+        [
+            {
+                "label of": target,
+                "says": ", ".join(f"{n:,} {value}" for value, n in one.values.items()),
+                "no label": one.missing,
+            }
+            for target, one in report.balance.items()
+        ],
+        hide_index=True,
+        key=f"{key}-balance",
+    )
+
+
+def _doubles(report: ImportReport, key: str) -> None:
+    found = report.doubles
+    if not found.groups:
+        return
+    with st.expander(
+        f"{counted(found.groups, 'group')} of rows with the same text or nearly the same"
+    ):
+        st.caption(
+            f"{counted(found.exact, 'row')} repeat a text, {found.near:,} are nearly the same. Rows of"
+            " a group stay together in splits and count once in a promise."
+        )
+        st.dataframe(
+            [{"rows": ", ".join(ids)} for ids in found.examples],
+            hide_index=True,
+            key=f"{key}-doubles",
+        )
+
+
+def _conflicts(report: ImportReport, key: str) -> None:
+    if not report.contradiction_count:
+        return
+    st.markdown(
+        f"**{counted(report.contradiction_count, 'text')} with different labels**: at most one is right"
+    )
+    st.dataframe(
+        [
+            {
+                "label of": one.target,
+                "said": ", ".join(f"{row}: {value}" for row, value in one.said),
+            }
+            for one in report.contradictions
+        ],
+        hide_index=True,
+        key=f"{key}-conflicts",
+    )

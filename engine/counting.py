@@ -25,12 +25,15 @@ class Counting:
     Attributes:
         model: its id.
         count: a work's tokens.
+        lint_residual, lint_floor: see `spinf_serve.engine.models.served`.
     """
 
     model: str
     tokenizer: Tokenizer
     limits: Limits
     count: Compiles
+    lint_residual: float | None = None
+    lint_floor: float | None = None
 
 
 def counting_without_weights(
@@ -57,4 +60,7 @@ def counting_without_weights(
     def count(work: Work) -> Counts:
         return compile_job(work, compiler, opened.tokenizer, taken, opened.spec.context).counts
 
-    return Counting(opened.served.id, opened.tokenizer, taken, count)
+    served = opened.served
+    return Counting(
+        served.id, opened.tokenizer, taken, count, served.lint_residual, served.lint_floor
+    )

@@ -35,6 +35,17 @@ Rows = Sequence[Sequence[QuestionAnswer]]
 """For each content the answers to `asked`, in order."""
 
 
+_OF_ANSWERS = (
+    "floor_skewed",
+    "residual_high",
+    "flat",
+    "order_sensitive",
+    "negation",
+    "duplicate_like",
+)
+"""Rules that look at answers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Waiver:
     """A finding that the author accepts; `on` is a question's id or `*`."""
@@ -104,7 +115,8 @@ def lint(
     Args:
         say: what its file says.
         limits: where findings begin; they depend on the model.
-        rows: answers to `asked(pack)` of each content, at least one content.
+        rows: answers to `asked(pack)` of each content, or of each to the pack's own questions alone;
+            rules that need what is not there are left out.
         tokens: the model's tokenizer; None leaves out what only it can tell.
     """
     found: list[Finding] = []
@@ -116,24 +128,41 @@ def lint(
         found += () if tokens is None else option_tokens(question, tokens)
     if tokens is None:
         skipped["option_tokens"] = "the server's tokens are not known here"
-    for index, question in enumerate(pack.questions):
-        answers = [row[index].prompts for row in rows]
-        found += _floor(question, answers[0], limits)
-        found += _residual(question, answers, limits)
-        if len(rows) >= limits.flat_contents:
-            found += _flat(question, answers, limits)
-    if len(rows) < limits.flat_contents:
-        skipped["flat"] = f"{len(rows)} contents, fewer than {limits.flat_contents}"
     found += context_braces(pack)
     found += idle_requirements(pack)
-    found += _order(pack, rows, limits)
-    found += _negations(pack, say.negates, rows, limits)
+    if rows:
+        found += _answered(pack, say, limits, rows, skipped)
+    else:
+        skipped |= dict.fromkeys(_OF_ANSWERS, "no model has answered yet")
+    return _waived(pack, say.waivers, found, skipped)
+
+
+def _answered(
+    pack: Pack, say: Instructions, limits: Limits, rows: Rows, skipped: dict[str, str]
+) -> Iterator[Finding]:
+    """What the answers show; rules that cannot be looked at go into `skipped`."""
+    floors = rows[0][0].prompts[0].options[0].floor_p is not None
+    if not floors:
+        skipped["floor_skewed"] = "floors, the answers on no content, are not known"
+    for index, question in enumerate(pack.questions):
+        answers = [row[index].prompts for row in rows]
+        if floors:
+            yield from _floor(question, answers[0], limits)
+        yield from _residual(question, answers, limits)
+        if len(rows) >= limits.flat_contents:
+            yield from _flat(question, answers, limits)
+    if len(rows) < limits.flat_contents:
+        skipped["flat"] = f"{len(rows)} contents, fewer than {limits.flat_contents}"
+    if len(rows[0]) == len(asked(pack)):
+        yield from _order(pack, rows, limits)
+    else:
+        skipped["order_sensitive"] = "nobody was asked with the listed options turned around"
+    yield from _negations(pack, say.negates, rows, limits)
     if len(rows) < limits.correlation_contents:
         needed = limits.correlation_contents
         skipped["duplicate_like"] = f"{len(rows)} contents, fewer than {needed}"
     else:
-        found += _duplicates(pack, rows, limits)
-    return _waived(pack, say.waivers, found, skipped)
+        yield from _duplicates(pack, rows, limits)
 
 
 def _turned(pack: Pack) -> Iterator[tuple[int, Question]]:

@@ -33,7 +33,8 @@ def main(folder: Path) -> None:
     except (SpinfError, Unusable) as fault:
         print(json.dumps({"fault": str(fault)}), file=out, flush=True)
         return
-    print(json.dumps({"model": model.model}), file=out, flush=True)
+    lint = {"residual": model.lint_residual, "floor": model.lint_floor}
+    print(json.dumps({"model": model.model, "lint": lint}), file=out, flush=True)
     while select.select([sys.stdin], [], [], IDLE_SECONDS)[0]:
         line = sys.stdin.readline()
         if not line:

@@ -36,11 +36,13 @@ class Pieces:
         texts: of each text the tokens: id, and the characters that end with it (none for a token
             in the middle of a character).
         starts: whether every sequence begins with a token of its own.
+        lint: `residual` and `floor`, where lint finds fault on this model; None for its own limits.
     """
 
     model: str
     texts: tuple[tuple[tuple[int, str], ...], ...]
     starts: bool
+    lint: Mapping[str, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class Tokens:
         self._pool = ThreadPoolExecutor(1, "tokens")
         self._child: subprocess.Popen[str] | None = None
         self._model = ""
+        self._lint: dict[str, float | None] = {}
 
     def pieces(self, texts: Sequence[str]) -> "Future[Pieces]":
         """The tokens of texts; `Unusable` where they cannot be had."""
@@ -143,7 +146,8 @@ class Tokens:
             )
             try:
                 # Before the folder goes: it says so once it has read who answers.
-                self._model = str(self._read(child)["model"])
+                first = self._read(child)
+                self._model, self._lint = str(first["model"]), first["lint"]
             except (EOFError, Unusable) as fault:
                 child.kill()
                 child.communicate()
@@ -165,7 +169,7 @@ class Tokens:
 
     def _pieces(self, answer: dict[str, Any]) -> Pieces:
         texts = tuple(tuple((id, piece) for id, piece in text) for text in answer["texts"])
-        return Pieces(self._model, texts, answer["start"] is not None)
+        return Pieces(self._model, texts, answer["start"] is not None, self._lint)
 
     def _costs(self, answer: dict[str, Any]) -> Costs:
         counted = Counted(**answer["counted"])

@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -52,11 +52,10 @@ def local_who() -> Who:
 
 def keep_who(who: Who, folder: Path) -> None:
     """Lay it into a job's folder, for its owner only."""
-    told = {"server": who.server, "token": who.token, "config": _plain(who)}
     part = folder / f".{secrets.token_hex(8)}.part"
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(descriptor, "w", encoding="utf-8") as file:
-        json.dump(told, file)
+        json.dump(who_plain(who), file)
     part.replace(folder / WHO)
 
 
@@ -66,6 +65,16 @@ def kept_who(folder: Path) -> Who:
         told = json.loads((folder / WHO).read_bytes())
     except (OSError, ValueError):
         raise Unusable("who answers is not known any more: start it anew") from None
+    return who_told(told)
+
+
+def who_plain(who: Who) -> dict[str, Any]:
+    """All of it, the token too, for a process of this user's own; see `who_told`."""
+    return {"server": who.server, "token": who.token, "config": _plain(who)}
+
+
+def who_told(told: Mapping[str, Any]) -> Who:
+    """Who answers, out of `who_plain`."""
     config = None if told["config"] is None else _config(told["config"])
     return Who(told["server"], told["token"], config)
 

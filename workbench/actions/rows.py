@@ -333,13 +333,13 @@ def position(project: Project, dataset: str, wanted: Filter, row_id: str) -> int
     return None if found is None else int(found[0])
 
 
-def ids_of(project: Project, dataset: str, wanted: Filter, most: int) -> list[str]:
-    """Ids of the rows that a filter leaves, at most so many."""
+def ids_of(project: Project, dataset: str, wanted: Filter, most: int, first: int = 0) -> list[str]:
+    """Ids of the rows that a filter leaves, at most so many, from an offset on."""
     where, given = wanted.where(dataset)
     with project.open(write=False) as connection:
         found = connection.execute(
-            f"SELECT row_id FROM item WHERE {where} ORDER BY {wanted.order} LIMIT ?",
-            [*given, most],
+            f"SELECT row_id FROM item WHERE {where} ORDER BY {wanted.order} LIMIT ? OFFSET ?",
+            [*given, most, first],
         ).fetchall()
     return [row_id for (row_id,) in found]
 

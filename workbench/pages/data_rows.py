@@ -52,17 +52,17 @@ def draw(found: Bench) -> None:
         st.info("No row is like that. Take a filter away, or search for less.")
     else:
         table = key_of(key, wanted)
-        place = paged(
+        paged(
             total,
             fetch,
             f"rows-{table}",
-            selectable=True,
+            on_choose=lambda place: _follow(found, dataset, wanted, place),
+            chosen=_opened(found, dataset, wanted, table),
             column_config={
                 "id": st.column_config.TextColumn(width="small"),
                 "text": st.column_config.TextColumn(width="large"),
             },
         )
-        _follow(found, dataset, wanted, table, place)
     row_id = param("row")
     if row_id is not None:
         st.divider()
@@ -157,15 +157,22 @@ def _shown(found: Bench, data: Any) -> Any:
     return data
 
 
-def _follow(found: Bench, dataset: str, wanted: Filter, table: str, place: int | None) -> None:
-    """A row that is clicked goes into the address, unless it is there since before."""
-    seen = f"followed-{table}"
-    if place is None or st.session_state.get(seen) == place:
-        return
-    st.session_state[seen] = place
-    ids = rows.page(found.desk.project, dataset, wanted, place, 1)["id"]
-    if len(ids):
-        set_param("row", str(ids[0]))
+def _follow(found: Bench, dataset: str, wanted: Filter, place: int) -> None:
+    """A row that is chosen goes into the address."""
+    ids = rows.ids_of(found.desk.project, dataset, wanted, 1, place)
+    if ids:
+        set_param("row", ids[0])
+
+
+def _opened(found: Bench, dataset: str, wanted: Filter, table: str) -> int | None:
+    """Place of the row in the address when the table is first drawn: its page is opened."""
+    row_id, key = param("row"), f"opened-{table}"
+    if key not in st.session_state:
+        st.session_state[key] = (
+            None if row_id is None else rows.position(found.desk.project, dataset, wanted, row_id)
+        )
+    place: int | None = st.session_state[key]
+    return place
 
 
 def _download(found: Bench, dataset: str, everything: int) -> None:

@@ -59,7 +59,12 @@ class Publication:
 
 
 def publish(
-    file: Path, *, read: Reader, bump: Part | None = None, root: Path | None = None
+    file: Path,
+    *,
+    read: Reader,
+    bump: Part | None = None,
+    root: Path | None = None,
+    note: str = "",
 ) -> Publication:
     """Publish a working file as it is, or under the next version.
 
@@ -81,7 +86,7 @@ def publish(
     try:
         os.stat(place.file)
         with locked(place.manifest, _LOCK_SECONDS):
-            return _published(place, file, read, bump)
+            return _published(place, file, read, bump, note)
     except OSError as error:
         raise Unusable(
             f"{shown(error.filename or file)}: {error.strerror or error}; nothing is published, mend "
@@ -89,7 +94,9 @@ def publish(
         ) from error
 
 
-def _published(place: "_Place", file: Path, read: Reader, bump: Part | None) -> Publication:
+def _published(
+    place: "_Place", file: Path, read: Reader, bump: Part | None, note: str
+) -> Publication:
     data = read_regular(place.file)
     pack = read(data, str(file))
     manifest = place.manifest_now()
@@ -104,7 +111,7 @@ def _published(place: "_Place", file: Path, read: Reader, bump: Part | None) -> 
         _check_only_version_changed(old, pack, version)
     else:
         old = None
-    return _write(place, manifest, pack, data, old)
+    return _write(place, manifest, pack, data, old, note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +202,7 @@ def _check_only_version_changed(old: Pack, new: Pack, version: str) -> None:
 
 
 def _write(
-    place: _Place, manifest: Manifest | None, pack: Pack, data: bytes, old: Pack | None
+    place: _Place, manifest: Manifest | None, pack: Pack, data: bytes, old: Pack | None, note: str
 ) -> Publication:
     copy = place.copy_of(pack.version)
     if is_there(copy) and read_regular(copy) != data:
@@ -203,7 +210,7 @@ def _write(
             f"{copy} exists with other content and is not listed: take it away, or publish another "
             f"version"
         )
-    listing = _listing(place, manifest, pack, copy)
+    listing = _listing(place, manifest, pack, copy, note)
     copy.parent.mkdir(exist_ok=True)
     write_beside(copy, data)
     if old is not None:
@@ -213,7 +220,7 @@ def _write(
     return Publication(pack.id, pack.version, copy, place.manifest, True, was)
 
 
-def _listing(place: _Place, manifest: Manifest | None, pack: Pack, copy: Path) -> bytes:
+def _listing(place: _Place, manifest: Manifest | None, pack: Pack, copy: Path, note: str) -> bytes:
     """The manifest's bytes with the version in it; what stands in it else stays."""
     namespace = pack.id.split("/")[0]
     if manifest is None:
@@ -231,7 +238,9 @@ def _listing(place: _Place, manifest: Manifest | None, pack: Pack, copy: Path) -
         body["packs"].append(entry)
     _keep_old_kinds(entry, pack, manifest)
     entry.update(_described(pack))
-    entry["versions"] = _with_listed(entry.pop("versions"), _listed_version(place, pack, copy))
+    entry["versions"] = _with_listed(
+        entry.pop("versions"), _listed_version(place, pack, copy, note)
+    )
     data = (json.dumps(body, indent=2, ensure_ascii=False) + "\n").encode()
     read_manifest(data, str(place.manifest))
     return data
@@ -260,7 +269,7 @@ def _keep_old_kinds(entry: dict[str, Any], pack: Pack, manifest: Manifest | None
             written["parameters"] = list(version.parameters)
 
 
-def _listed_version(place: _Place, pack: Pack, copy: Path) -> dict[str, Any]:
+def _listed_version(place: _Place, pack: Pack, copy: Path, note: str) -> dict[str, Any]:
     models = models_of(pack)
     found: dict[str, Any] = {
         "version": pack.version,
@@ -271,6 +280,8 @@ def _listed_version(place: _Place, pack: Pack, copy: Path) -> dict[str, Any]:
         found["model"] = models[0] if len(models) == 1 else list(models)
     found["status"] = "available"
     found["digest"] = f"sha256:{pack.digest}"
+    if note:
+        found["note"] = note
     return found
 
 

@@ -3,8 +3,25 @@
 import streamlit as st
 
 from spinf_serve.workbench.actions.drafts import draft_of
-from spinf_serve.workbench.frame import bench, empty, told
-from spinf_serve.workbench.pages import pack_bar, pack_editor
+from spinf_serve.workbench.frame import Bench, bench, told
+from spinf_serve.workbench.pages import (
+    pack_bar,
+    pack_editor,
+    pack_forms,
+    pack_grid,
+    pack_lint,
+    pack_preview,
+    pack_versions,
+)
+
+TABS = {
+    "Text": pack_editor.draw,
+    "Form": pack_forms.draw,
+    "Preview": pack_preview.draw,
+    "Grid and cost": pack_grid.draw,
+    "Lint": pack_lint.draw,
+    "Versions": pack_versions.draw,
+}
 
 
 def draw() -> None:
@@ -13,16 +30,18 @@ def draw() -> None:
     title, _ = st.columns([5, 1.2], vertical_alignment="bottom")
     title.title("Pack")
     st.caption("Write the questions, and see what the model is asked before anything runs.")
-    if found.file is None:
-        empty("This project has no pack yet.", "Begin one with **New pack**.")
     with told():
-        draft = draft_of(found.desk, found.file)
-        pack_bar.draw_bar(found, draft)
-        tabs = st.tabs(
-            ["Text", "Form", "Preview", "Grid and cost", "Lint", "Versions"],
-            key="tab",
-            bind="query-params",
-        )
-        if tabs[0].open:
-            with tabs[0]:
-                pack_editor.draw(found, draft)
+        _draw(found)
+
+
+def _draw(found: Bench) -> None:
+    if found.file is None:
+        st.info("This project has no pack yet. Begin one with **New pack**.")
+        return
+    draft = draft_of(found.desk, found.file)
+    pack_bar.draw_bar(found, draft)
+    tabs = st.tabs(list(TABS), key="tab", bind="query-params")
+    for tab, part in zip(tabs, TABS.values(), strict=True):
+        if tab.open:
+            with tab:
+                part(found, draft)

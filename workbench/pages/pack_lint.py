@@ -1,0 +1,148 @@
+"""The tab with lint's findings: what is seen in the wording, and in the answers that are kept."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from spinf_serve.packs.answer import QuestionAnswer
+from spinf_serve.packs.errors import SpinfError, Unusable
+from spinf_serve.packs.lint import Report
+from spinf_serve.packs.lint_rules import RULES, Finding, Limits
+from spinf_serve.packs.pack import Pack
+from spinf_serve.workbench.actions.drafts import Draft
+from spinf_serve.workbench.actions.lint import limits_of, look, rows_for, token_texts
+from spinf_serve.workbench.desk import key_of
+from spinf_serve.workbench.frame import Bench, stamp
+from spinf_serve.workbench.pages import pack_bar
+from spinf_serve.workbench.parts.waiting import outcome, tokens
+
+MOST_SHOWN = 60
+
+
+def draw(bench: Bench, draft: Draft) -> None:
+    """Draw the tab."""
+    pack = pack_bar.checked(draft.text, draft.file.name).pack
+    if pack is None:
+        st.info(
+            "There are faults in the text: mend them on the tab **Text** before lint looks at it."
+        )
+        return
+    rows = _rows(bench, draft, pack)
+    report, limits_model = _report(bench, draft, pack, rows)
+    findings = len(report.findings)
+    if findings:
+        st.markdown(f"**{findings} finding{'' if findings == 1 else 's'}**")
+    else:
+        st.success("Nothing was found.", icon=":material/check_circle:")
+    st.caption(_basis(bench, rows, limits_model))
+    key = key_of(draft.file)
+    rules = sorted({one.rule for one in report.findings})
+    chosen = None
+    if len(rules) > 1:
+        chosen = st.pills("Only of the rule", rules, format_func=_name, key=f"lint-rule-{key}")
+    shown = [one for one in report.findings if chosen in (None, one.rule)]
+    for number, finding in enumerate(shown[:MOST_SHOWN]):
+        _finding(draft, finding, f"{key}-{number}")
+    if len(shown) > MOST_SHOWN:
+        st.caption(f"And {len(shown) - MOST_SHOWN} more.")
+    if report.waived:
+        with st.expander(f"Accepted by the pack: {len(report.waived)}"):
+            for finding, waiver in report.waived:
+                st.markdown(f"**{_name(finding.rule)}** on `{finding.on}`: {finding.message}")
+                st.caption(f"Accepted because: {waiver.reason}")
+    if report.skipped:
+        with st.expander(f"Not looked at: {len(report.skipped)} rules"):
+            for rule, why in report.skipped.items():
+                told = RULES[rule].finds if rule in RULES else ""
+                st.markdown(f"**{_name(rule)}**: {why}.")
+                st.caption(told)
+
+
+def _finding(draft: Draft, finding: Finding, key: str) -> None:
+    with st.container(border=True):
+        left, right = st.columns([6, 1], vertical_alignment="center")
+        with left:
+            st.markdown(f"**{_name(finding.rule)}** on `{finding.on}`")
+            st.write(finding.message)
+            st.caption(f"{RULES[finding.rule].finds}. What to do: {finding.remedy}.")
+        line = _line_of(draft.text, finding.on)
+        if line is not None:
+            right.button(
+                f"Line {line}",
+                key=f"lint-go-{key}",
+                help="Open it in the editor.",
+                on_click=_open,
+                args=(line,),
+            )
+
+
+def _open(line: int) -> None:
+    st.session_state["tab"] = "Text"
+    pack_bar.jump_to(line, 1)
+
+
+def _report(
+    bench: Bench, draft: Draft, pack: Pack, rows: Sequence[Sequence[QuestionAnswer]]
+) -> tuple[Report, str | None]:
+    """What lint says, and the model whose own limits it used."""
+    found = outcome(
+        tokens().pieces(token_texts(pack)),
+        "The tokens of the options are being looked up; more findings may follow.",
+        quiet=True,
+    )
+    known, limits, model = None, Limits(), None
+    served = None if bench.model is None else bench.model.served
+    # Tokens and limits belong to a model; the answers of another have others.
+    if found is not None and served in (None, found.model):
+        texts = token_texts(pack)
+        known = {
+            text: [id for id, _ in pieces] for text, pieces in zip(texts, found.texts, strict=True)
+        }
+        limits, model = limits_of(found.lint), found.model
+    return look(draft.text, draft.file.name, pack, rows, known, limits), model
+
+
+def _rows(bench: Bench, draft: Draft, pack: Pack) -> list[list[QuestionAnswer]]:
+    try:
+        where = (str(bench.desk.file), bench.dataset, bench.split, bench.bits, stamp(bench.desk))
+        return _kept(where, draft.text, bench, pack)
+    except (SpinfError, Unusable):
+        return []
+
+
+@st.cache_resource(show_spinner="Looking at kept answers…", max_entries=8)
+def _kept(where: object, text: str, _bench: Bench, _pack: Pack) -> list[list[QuestionAnswer]]:
+    return rows_for(_bench.desk, _pack, _bench.dataset, _bench.split, _bench.bits)
+
+
+def _basis(bench: Bench, rows: Sequence[Sequence[QuestionAnswer]], limits_model: str | None) -> str:
+    if not rows:
+        if bench.model is None:
+            return (
+                "Looked at the wording only: no model has answered yet. Ask one on the page Run, and"
+                " lint also looks at its answers."
+            )
+        return (
+            f"Looked at the wording only: not all of these questions have been answered by"
+            f" {bench.model.served} yet. Ask it on the page Run."
+        )
+    served = "" if bench.model is None else bench.model.served
+    limits = "its own limits" if limits_model == served else "general limits"
+    return (
+        f"Looked at the wording, and at kept answers of {served} to {len(rows)} rows of"
+        f" {bench.dataset}, with {limits}."
+    )
+
+
+def _name(rule: str) -> str:
+    return rule.replace("_", " ")
+
+
+def _line_of(text: str, name: str) -> int | None:
+    for number, line in enumerate(text.split("\n"), 1):
+        stripped = line.strip().removeprefix("- ").strip()
+        if stripped in (f"id: {name}", f'id: "{name}"', f"{name}:") or stripped.startswith(
+            (f"{{id: {name},", f"{name}: ")
+        ):
+            return number
+    return None

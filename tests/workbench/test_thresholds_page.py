@@ -1,0 +1,214 @@
+"""The page Thresholds in each of its states: empty, draft, unlabelled, large, reached and not reached."""
+
+import shutil
+
+import pytest
+
+from spinf_serve.evals.ledger import spent
+from spinf_serve.packs.loader import load_pack
+from spinf_serve.workbench import jobs
+from spinf_serve.workbench.actions.certifying import last_fits
+from spinf_serve.workbench.actions.cut_plans import PlannedCut, keep_plan, plan_of
+from spinf_serve.workbench.audit import events
+from tests.workbench.cut_desks import BITS, scored
+from tests.workbench.data_desks import example
+from tests.workbench.support import messages, page
+
+EXAMPLE_FILE = "packs/triage/pack.yaml"
+WAIT_SECONDS = 300
+
+
+def figures(test) -> dict[str, str]:
+    """Label -> value of what stands in large print."""
+    return {one.label: one.value for one in test.metric}
+
+
+def address(test, name: str) -> str:
+    """A parameter of the page's address."""
+    found = test.query_params[name]
+    return found[0] if isinstance(found, list) else found
+
+
+def bits_of(desk) -> str:
+    with desk.project.open(write=False) as connection:
+        ((bits,),) = connection.execute("SELECT bits FROM model").fetchall()
+    return bits
+
+
+def press(test, label):
+    """Press the button of that name."""
+    (button,) = [one for one in test.button if one.label == label]
+    assert not button.disabled, label
+    return button.click().run()
+
+
+def finished(desk, file, dataset, bits):
+    """The newest certification, once it has ended."""
+    newest = last_fits(desk, file, dataset, bits)[0]
+    return jobs.wait(desk, newest.id, WAIT_SECONDS)
+
+
+def test_without_a_pack_or_rows_the_page_says_what_to_do(tmp_path):
+    desk = scored(tmp_path / "desk", 30)
+    with desk.project.open(write=True) as connection:
+        for table in ("score", "content", "prompt", "model"):
+            connection.execute(f"DELETE FROM {table}")
+    test = page("thresholds", desk.folder)
+    assert not test.exception and "Ask a model on the page **Run**" in messages(test)
+    (desk.folder / "mail.yaml").unlink()
+    test = page("thresholds", desk.folder)
+    assert not test.exception and "page **Pack**" in messages(test)
+
+
+def test_a_draft_is_fitted_to_look_at_without_saving_or_spending(tmp_path):
+    desk = scored(tmp_path / "desk", 200, fitted=False)
+    text = (desk.folder / "mail.yaml").read_text()
+    test = page("thresholds", desk.folder)
+    assert not test.exception and "is a draft on stub" in messages(test) and not test.metric
+    test = press(test, "Fit numbers to look at")
+    assert not test.exception
+    assert finished(desk, "mail.yaml", "d", BITS).state == "done"
+    test = page("thresholds", desk.folder)
+    assert not test.exception and figures(test)["Precision"] != "–"
+    assert (desk.folder / "mail.yaml").read_text() == text
+    assert spent(desk.project, "d", "spam", None) == []
+
+
+def test_without_labels_only_the_share_flagged_is_known(tmp_path):
+    desk = scored(tmp_path / "desk", 100, labelled=False)
+    test = page("thresholds", desk.folder)
+    assert not test.exception and "Label rows on the page **Data**" in messages(test)
+    found = figures(test)
+    assert found["Precision"] == found["Recall"] == "–" and found["Flagged"].endswith("%")
+    test = page("thresholds", desk.folder, part="cost")
+    assert not test.exception and "No row is labelled" in messages(test)
+
+
+def test_the_cut_moves_all_figures(tmp_path):
+    desk = scored(tmp_path / "desk", 400)
+    desk.set(per_day=2000)
+    test = page("thresholds", desk.folder)
+    at_first = figures(test)
+    assert "of 1,000 messages" in messages(test) and " a day" in messages(test)
+    (number,) = [one for one in test.number_input if one.label == "Exactly"]
+    assert number.value == 0.7
+    test = number.set_value(0.2).run()
+    assert not test.exception
+    after = figures(test)
+    assert all(at_first[name] != after[name] for name in ("Flagged", "Precision", "Recall"))
+    assert address(test, "at") == "0.2" and test.slider[0].value == 0.2
+    test = test.slider[0].set_value(0.9).run()
+    assert address(test, "at") == "0.9"
+    test = press(test, "Cut in force")
+    assert figures(test) == at_first
+    # The address alone shows the same cut again.
+    test = page("thresholds", desk.folder, at="0.2")
+    assert figures(test) == after
+    assert spent(desk.project, "d", "spam", None) == []
+
+
+def test_errors_are_listed_with_links_to_their_answers(tmp_path):
+    desk = scored(tmp_path / "desk", 1_000)
+    test = page("thresholds", desk.folder)
+    table = next(one.value for one in test.dataframe if "text" in one.value)
+    assert len(table) == 20 and table["text"].str.startswith("Mail number").all()
+    assert table["score"].is_monotonic_decreasing
+    assert table["open"].str.contains(r"^scores\?pack=mail\.yaml&data=d&bits=b+&row=r\d+$").all()
+
+
+def test_certifying_the_example_promises_a_cut_and_an_approver_puts_it_in_force(tmp_path):
+    desk = example(tmp_path / "desk")
+    bits, file = bits_of(desk), desk.folder / EXAMPLE_FILE
+    before = file.read_bytes()
+    address = {"part": "certify", "cut": "case"}
+    test = press(page("thresholds", desk.folder, **address), "Put into the table")
+    assert not test.exception and "of the flagged, at least 90 % are right" in messages(test)
+    assert plan_of(desk, EXAMPLE_FILE, "messages").of("case") == PlannedCut(
+        "case", "precision", 0.9
+    )
+    assert "It spends for 1 target" in messages(test)
+    assert spent(desk.project, "messages", "case", None) == []
+    test = press(test, "Certify")
+    assert not test.exception
+    job = finished(desk, EXAMPLE_FILE, "messages", bits)
+    assert job.state == "done", job.log()
+    assert [one.delta for one in spent(desk.project, "messages", "case", None)] == [0.05]
+
+    test = page("thresholds", desk.folder, **address, how={"approvers": frozenset({"eve"})})
+    told = messages(test)
+    assert "Precision 0.9 holds at the cut" in told and "promised" in told
+    assert "shows nothing new and spends nothing" in told and "is no approver" in told
+    (save,) = [one for one in test.button if one.label == "Save into the pack"]
+    assert save.disabled and file.read_bytes() == before
+
+    test = press(page("thresholds", desk.folder, **address), "Save into the pack")
+    assert not test.exception and file.read_bytes() != before
+    assert "These numbers stand in the pack's file" in messages(test)
+    pack = load_pack(file)
+    (promise,) = pack.constants(("smollm2-135m-instruct",)).proof["promises"].values()
+    assert promise["bound"] >= 0.9
+    assert next(one.action for one in events(desk)) == "put cuts in force"
+    # What is looked at now is what was promised.
+    test = page("thresholds", desk.folder, cut="case")
+    assert f"{promise['hits']:,} of {promise['rows']:,}" in messages(test)
+    comments = [line for line in before.decode().splitlines() if line.lstrip().startswith("#")]
+    kept = [line for line in file.read_text().splitlines() if line.lstrip().startswith("#")]
+    assert comments and comments == kept
+
+
+def test_what_is_not_reachable_says_how_many_labels_are_missing(tmp_path):
+    desk = scored(tmp_path / "desk", 150)
+    plan = plan_of(desk, "mail.yaml", "d").with_cut(PlannedCut("spam", "precision", 0.95))
+    keep_plan(desk, "mail.yaml", "d", plan)
+    test = press(page("thresholds", desk.folder, part="certify"), "Certify")
+    assert finished(desk, "mail.yaml", "d", BITS).state == "done"
+    test = page("thresholds", desk.folder, part="certify")
+    told = messages(test)
+    assert not test.exception and "not reachable yet" in told
+    assert "Best cut, no promise" in figures(test) and "more label" in told
+    assert "data?data=d" in told
+    (save,) = [one for one in test.button if one.label == "Save into the pack"]
+    assert save.disabled and "A target has no cut yet" in told
+
+
+def test_labels_of_a_question_say_where_to_go(tmp_path):
+    desk = scored(tmp_path / "desk", 60)
+    with desk.project.open(write=True) as connection:
+        connection.execute("UPDATE label SET target = 'question:sells' WHERE row_id < 'r2'")
+    told = messages(page("thresholds", desk.folder))
+    assert "Labels of sells have no cut here" in told and "category of its own" in told
+
+
+def test_prices_make_a_cost_in_money_and_are_kept(tmp_path):
+    desk = scored(tmp_path / "desk", 300)
+    test = page("thresholds", desk.folder, part="cost")
+    assert not test.exception and figures(test)["Cost of 1,000 messages"].endswith("€")
+    (miss,) = [one for one in test.number_input if one.label == "A miss costs"]
+    before = figures(test)
+    test = miss.set_value(50.0).run()
+    assert not test.exception and figures(test) != before
+    assert plan_of(desk, "mail.yaml", "d").miss == 50.0
+    test = page("thresholds", desk.folder, part="cost")
+    assert next(one.value for one in test.number_input if one.label == "A miss costs") == 50.0
+    test = press(test, "Put this cut into the table of targets")
+    assert plan_of(desk, "mail.yaml", "d").of("spam") == PlannedCut("spam", "cost", 50.0)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """100,000 labelled rows."""
+    return scored(tmp_path_factory.mktemp("large") / "desk", 100_000)
+
+
+def test_a_hundred_thousand_rows_are_shown_by_counts_and_a_page_of_errors(large, tmp_path):
+    desk = large
+    test = page("thresholds", desk.folder)
+    assert not test.exception and not test.error
+    assert "100,000 with a label" in messages(test)
+    # Scores are right as shares: of those from 0.7 on, the mean of 0.7 to 0.99 holds.
+    assert figures(test)["Precision"] == "84.5 %"
+    assert max(len(one.value) for one in test.dataframe) == 20
+    test = page("thresholds", desk.folder, part="cost")
+    assert not test.exception
+    assert float(figures(test)["Cheapest cut"]) == pytest.approx(1 / 6, abs=0.02)
+    shutil.rmtree(tmp_path, ignore_errors=True)

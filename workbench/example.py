@@ -35,8 +35,17 @@ CASE: Final = "case"
 DESKS: Final = ("billing", "refund", "shipping", "technical", "account", "cancel")
 """A message of any of these is one that `CASE` holds for."""
 
-WRONG: Final[Mapping[str, tuple[str, str]]] = {}
-"""Row -> target and the wrong label that it carries in the example."""
+WRONG: Final[Mapping[str, tuple[str, str]]] = {
+    # "Dear team, our pupils finished the science boxes yesterday … Thank you …"
+    "t0196": ("praise", "no"),
+    # "Since yesterday's update the export button does nothing …"
+    "t0126": ("case", "no"),
+}
+"""Row -> target and the wrong label that it carries in the example; its score says the opposite.
+
+With both, a precision of 90 % can still be promised for `CASE`: rows of still higher scores cannot be
+among them, since an error at the top ends the walk over the cuts.
+"""
 
 
 def make_example(folder: Path, project_file: Path) -> None:

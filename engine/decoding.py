@@ -25,13 +25,14 @@ class Places:
     """Gives out the places where rows are saved; the lowest free ones first."""
 
     def __init__(self) -> None:
-        self._made = 0
+        # The first one is nobody's: what fills a recorded pass up lies there.
+        self._made = 1
         self._free: list[int] = []
 
     @property
     def taken(self) -> int:
         """Places that hold something."""
-        return self._made - len(self._free)
+        return self._made - 1 - len(self._free)
 
     def take(self, count: int) -> list[int]:
         """Places for some rows."""

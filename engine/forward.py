@@ -13,6 +13,7 @@ from spinf_serve.engine.models.registry import Model
 from spinf_serve.engine.pipeline import OutOfDeviceMemory, ReadBack, Started
 from spinf_serve.engine.stats import DeviceMemory
 from spinf_serve.engine.tree.packing import PackedPass
+from spinf_serve.engine.tree.plan import IntArray
 
 if TYPE_CHECKING:
     from spinf_serve.engine.graphs import Graphs
@@ -27,6 +28,7 @@ class _Launched:
         found: [C] float32 on the host, then, of passes with top reads, ids and log-probabilities
             [T, top]; on a GPU in pinned memory and there once `end` passed.
         layout_seconds, device_seconds: as in `Started`.
+        top_reads: which of the reads found best tokens are wanted of, where they are there of all.
         begin, end: the GPU's marks around the pass; None on the CPU, which is done by now.
     """
 
@@ -34,6 +36,7 @@ class _Launched:
     found: tuple[torch.Tensor, ...]
     layout_seconds: float
     device_seconds: float
+    top_reads: IntArray | None = None
     begin: torch.cuda.Event | None = None
     end: torch.cuda.Event | None = None
 
@@ -89,7 +92,10 @@ class ModelForward:
             except torch.OutOfMemoryError as fault:
                 raise self._out_of_memory(str(fault)) from None
         # Views: the arrays keep their memory from being used for another pass.
-        return ReadBack(*(part.numpy() for part in own.found))
+        logprobs, *best = (part.numpy() for part in own.found)
+        if own.top_reads is not None:
+            best = [part[own.top_reads] for part in best]
+        return ReadBack(logprobs, *best)
 
     def memory(self) -> DeviceMemory | None:
         """The card's memory now; None on the CPU."""
@@ -121,9 +127,11 @@ class ModelForward:
         start = time.perf_counter()
         read_by: object
         launch: Callable[[], tuple[torch.Tensor, ...]]
+        top_reads: IntArray | None = None
         filled = None if self._graphs is None else self._graphs.fitted(packed.plan)
         if filled is not None and self._graphs is not None:
             read_by, launch = filled, partial(self._graphs.replay, filled)
+            top_reads = packed.plan.top_reads
         else:
             layout = self._model.layout(packed.plan)
             read_by, launch = layout, partial(self._found, layout)
@@ -133,7 +141,7 @@ class ModelForward:
             begin.record()
             found = tuple(map(_on_host, launch()))
             end.record()
-            return _Launched(read_by, found, laid_out - start, 0.0, begin, end)
+            return _Launched(read_by, found, laid_out - start, 0.0, top_reads, begin, end)
         found = launch()
         seconds = time.perf_counter() - laid_out
         return _Launched(read_by, found, laid_out - start, seconds)

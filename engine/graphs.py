@@ -2,51 +2,50 @@
 
 A pass of few rows takes the device less time than the host needs to launch its kernels one by one.
 Such passes are filled up to one of a few shapes, whose launches are recorded once and then replayed.
-What fills a pass up is rows that nobody reads and tiles without queries: no score sees it. Where
-trunks may stay on the card, every recorded pass writes as many keys and values as it has rows, those
-that are not to stay to a slot that nobody reads, and may read what stayed.
+Where trunks may stay on the card, every recorded pass writes as many keys and values as it has rows,
+those that are not to stay to a slot that nobody reads, and may read what stayed. Passes with steps of
+slots have shapes of their own, which save and continue rows too.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Final
 
-import numpy as np
 import torch
 
+from spinf_serve.engine.graph_shapes import POSITIONS, SIZES, Shape, filled, shapes_for, trivial
 from spinf_serve.engine.kernels.gpu import GpuOps
-from spinf_serve.engine.kernels.tree_attention.device_layout import (
-    DeviceLayout,
-    Kind,
-    Queries,
-    Tiles,
-)
+from spinf_serve.engine.kernels.tree_attention.device_layout import DeviceLayout
 from spinf_serve.engine.kernels.tree_attention.words import in_words, out_of_words
 from spinf_serve.engine.models.registry import Model
-from spinf_serve.engine.tree.plan import IntArray, Pass, TreeSlice
+from spinf_serve.engine.tree.plan import IntArray, Pass
 
-SHAPES = (64, 128, 192, 256, 384, 512, 768, 1024)
-"""Rows that a recorded pass may have: above, the device takes longer than the host's launches."""
+_PLACES: Final = 512
+"""Saved rows that there is room for from the beginning: where the room grows, steps are recorded anew."""
 
-# A pass of n rows may have one read in so many rows, as many columns as rows, and one tree in so many.
-_ROWS_A_READ = 4
-_ROWS_A_TREE = 16
+Code = tuple[Shape, tuple[bool, ...]]
+"""What a recording depends on: the shape, and for each kind of layers whether it meets kept keys."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Filled:
-    """A pass filled up to one of `SHAPES`, on the host.
+    """A pass filled up to a shape, on the host.
 
     Attributes:
-        rows: of the shape.
-        columns: C of the pass itself.
+        shape: which.
+        plan: the pass itself.
         inner: its layout, filled.
         words: the same as one run of words.
     """
 
-    rows: int
-    columns: int
+    shape: Shape
+    plan: Pass
     inner: DeviceLayout[IntArray]
     words: torch.Tensor
+
+    @property
+    def code(self) -> Code:
+        """What its recording depends on."""
+        return self.shape, tuple(kind.borrows for kind in self.inner.kinds)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,15 +53,17 @@ class _Recorded:
     """A pass of one shape.
 
     Attributes:
+        memory: what `GpuOps` says of the memory that the launches read and write.
         words: the layout's arrays on the device, written before each replay.
         graph: the launches.
-        logprobs: what they leave.
+        found: what they leave.
         held: tensors that the launches read and that nothing else may hold any more.
     """
 
+    memory: tuple[int, ...]
     words: torch.Tensor
     graph: torch.cuda.CUDAGraph
-    logprobs: torch.Tensor
+    found: tuple[torch.Tensor, ...]
     held: list[torch.Tensor]
 
 
@@ -72,155 +73,94 @@ class Graphs:
     def __init__(self, model: Model, ops: GpuOps) -> None:
         self._model = model
         self._ops = ops
-        self._recorded: dict[int, _Recorded] = {}
-        self._kept_capacity = ops.kept_capacity
+        self._recorded: dict[Code, _Recorded] = {}
         self._pool = torch.cuda.graph_pool_handle()
 
     def record(self) -> None:
-        """Records every shape, so that no request waits for it."""
-        for rows in SHAPES:
-            filled = self.fitted(_trivial(rows))
-            if filled is None:
-                raise AssertionError(f"a trunk of {rows} tokens does not fit the shape of {rows}")
-            self.replay(filled)
+        """Records every shape, so that no request waits for it.
+
+        Steps where trunks may stay: without that they are recorded when the first ones come.
+        """
+        self._ops.make_places(_PLACES, self._model.shapes)
+        for steps in (False, True):
+            for rows in SIZES:
+                made = self._made(trivial(rows), Shape(rows, steps))
+                if made is None:
+                    raise AssertionError(f"a trunk of {rows} tokens does not fit a shape of {rows}")
+                if not steps or None not in self._ops.scratch_slots:
+                    self.replay(made)
 
     def fitted(self, plan: Pass) -> Filled | None:
         """A pass filled up to the smallest shape that holds it.
 
-        None for one that is larger than every shape, that saves, continues or reads more than was
-        recorded, or that reads or leaves keys of other passes where no trunk may stay.
+        None for one that no shape holds, or that leaves keys of its trunks, or reads such, where no
+        trunk may stay; steps may read what trees have left for them there, too.
         """
-        if len(plan.tokens) > SHAPES[-1] or not plan.is_plain:
+        shapes = list(shapes_for(plan))
+        if not shapes:
             return None
+        may_stay = None not in self._ops.scratch_slots
         apart = all(not part.keep and not part.trunk_start for part in plan.slices)
-        if not apart and None in self._ops.scratch_slots:
+        if not (apart or may_stay or not plan.is_plain):
             return None
         inner = self._ops.arranged(plan, self._model.shapes)
-        scratch = self._ops.scratch_slots
-        for kind, slot in zip(inner.kinds, scratch, strict=True):
-            if slot is None and (kind.borrows or len(kind.keep_rows)):
+        for kind in inner.kinds:
+            if not may_stay and (len(kind.keep_rows) or (kind.borrows and plan.is_plain)):
                 return None
-        for rows in SHAPES:
-            filled = _filled(inner, rows, scratch)
-            if filled is not None:
-                words = in_words(filled, self._ops.device)
-                return Filled(rows, len(plan.columns), filled, words)
-        return None
+        return next((made for shape in shapes if (made := self._filled(plan, inner, shape))), None)
+
+    def _made(self, plan: Pass, shape: Shape) -> Filled | None:
+        return self._filled(plan, self._ops.arranged(plan, self._model.shapes), shape)
+
+    def _filled(self, plan: Pass, inner: DeviceLayout[IntArray], shape: Shape) -> Filled | None:
+        found = filled(inner, shape, self._ops.scratch_slots)
+        if found is None:
+            return None
+        return Filled(shape, plan, found, in_words(found, self._ops.device))
 
     @torch.inference_mode()
-    def replay(self, filled: Filled) -> tuple[torch.Tensor]:
-        """[C] float32 log-probabilities on the device, to be read before the next replay."""
-        if self._kept_capacity != self._ops.kept_capacity:
-            # What was recorded reads and writes memory that kept keys have left.
+    def replay(self, made: Filled) -> tuple[torch.Tensor, ...]:
+        """What the pass reads, on the device; to be read before the next replay.
+
+        Returns:
+            [C] float32 log-probabilities; with steps also, of every one of the R reads, the `top` most
+            probable tokens [R, top] and their log-probabilities.
+        """
+        plan, code = made.plan, made.code
+        self._ops.make_places(int(plan.save_places.max(initial=-1)) + 1, self._model.shapes)
+        memory = self._memory(made.shape)
+        before = self._recorded.get(code)
+        if before is not None and before.memory != memory:
+            # What was recorded reads and writes memory that keys have left.
             torch.cuda.synchronize(self._ops.device)
-            self._recorded.clear()
-            self._kept_capacity = self._ops.kept_capacity
-        if filled.rows not in self._recorded:
-            self._recorded[filled.rows] = self._record(filled)
-        recorded = self._recorded[filled.rows]
-        recorded.words.copy_(filled.words, non_blocking=True)
+            del self._recorded[code]
+        if code not in self._recorded:
+            self._recorded[code] = self._record(made, memory)
+        recorded = self._recorded[code]
+        recorded.words.copy_(made.words, non_blocking=True)
         recorded.graph.replay()
-        return (recorded.logprobs[: filled.columns],)
+        logprobs, *best = recorded.found
+        reads = len(plan.read_rows)
+        return logprobs[: len(plan.columns)], *(part[:reads, : plan.top] for part in best)
 
-    def _record(self, filled: Filled) -> _Recorded:
-        own = filled.words.to(self._ops.device)
-        inner = out_of_words(own, filled.inner)
+    def _memory(self, shape: Shape) -> tuple[int, ...]:
+        return self._ops.step_capacity if shape.steps else self._ops.kept_capacity
 
-        def launch() -> torch.Tensor:
-            layout = self._ops.placed(inner, filled.rows)
+    def _record(self, made: Filled, memory: tuple[int, ...]) -> _Recorded:
+        own = made.words.to(self._ops.device)
+        inner = out_of_words(own, made.inner)
+        top = made.shape.top
+
+        def launch() -> tuple[torch.Tensor, ...]:
+            layout = self._ops.placed(inner, POSITIONS, top)
             hidden = self._model.forward(layout)
-            return self._model.read(hidden, layout.column_start, layout.columns)
+            if top:
+                return self._model.read_with_top(layout, hidden)
+            return (self._model.read(hidden, layout.column_start, layout.columns),)
 
         # Once before: kernels are compiled and tables made, which cannot be recorded.
         launch()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool):
-            logprobs = launch()
-        return _Recorded(own, graph, logprobs, self._model.tables)
-
-
-def _trivial(rows: int) -> Pass:
-    """A pass of one trunk, of which nothing is read."""
-    none = np.zeros(0, np.int32)
-    row = np.arange(rows, dtype=np.int32)
-    return Pass(
-        tokens=np.zeros(rows, np.int32),
-        positions=row,
-        slices=(TreeSlice(0, 0, 0, rows, rows, 0, keep=False),),
-        path_rows=np.zeros((0, 0), np.int32),
-        path_len=none,
-        path_own=none,
-        path_slice=none,
-        read_rows=none,
-        column_start=np.zeros(1, np.int32),
-        columns=none,
-    )
-
-
-def _filled(
-    inner: DeviceLayout[IntArray], rows: int, scratch: Sequence[int | None]
-) -> DeviceLayout[IntArray] | None:
-    """The layout with what fills it up to the shape of `rows`; None when something does not fit.
-
-    Args:
-        scratch: for each kind of layers the slot of keys that are not to stay, or None.
-    """
-    reads, columns = rows // _ROWS_A_READ, rows
-    if len(inner.tokens) > rows or len(inner.read_rows) > reads or len(inner.columns) > columns:
-        return None
-    kinds = []
-    for kind, slot in zip(inner.kinds, scratch, strict=True):
-        every = _filled_tiles(kind.every, kind.kind, rows, rows)
-        asked = _filled_tiles(kind.reads, kind.kind, reads, rows)
-        if every is None or asked is None:
-            return None
-        kind = replace(kind, every=every, reads=asked)
-        if slot is not None:
-            kind = replace(
-                kind,
-                keep_rows=_longer(kind.keep_rows, rows),
-                keep_slots=_longer(kind.keep_slots, rows, slot),
-                borrows=True,
-            )
-        kinds.append(kind)
-    return DeviceLayout(
-        tokens=_longer(inner.tokens, rows),
-        positions=_longer(inner.positions, rows),
-        read_rows=_longer(inner.read_rows, reads),
-        # Columns behind the last are of no read.
-        column_start=_longer(inner.column_start, reads + 1, int(inner.column_start[-1])),
-        columns=_longer(inner.columns, columns),
-        ghosts=inner.ghosts,
-        save_rows=inner.save_rows,
-        save_places=inner.save_places,
-        top_reads=inner.top_reads,
-        every=_filled_queries(inner.every, rows),
-        reads=_filled_queries(inner.reads, reads),
-        kinds=tuple(kinds),
-    )
-
-
-def _filled_queries(queries: Queries[IntArray], count: int) -> Queries[IntArray]:
-    return Queries(_longer(queries.query, count), _longer(queries.position, count))
-
-
-def _filled_tiles(
-    tiles: Tiles[IntArray], kind: Kind, queries: int, rows: int
-) -> Tiles[IntArray] | None:
-    """Tiles without queries, and folds without stretches, behind those that there are."""
-    # The trunk and the branches of a tree begin tiles of their own.
-    most = -(-queries // kind.tiling.tokens(kind.group)) + 2 * (rows // _ROWS_A_TREE)
-    folds = 2 * most
-    if len(tiles.tile) > most or len(tiles.stretch) > folds:
-        return None
-    return Tiles(
-        tile=_longer(tiles.tile, most),
-        stretch=_longer(tiles.stretch, folds),
-        path_key=_longer(tiles.path_key, folds),
-    )
-
-
-def _longer(array: IntArray, length: int, value: int = 0) -> IntArray:
-    """The array with `value` behind it, up to a length of its first axis."""
-    filler = np.full((length - len(array), *array.shape[1:]), value, array.dtype)
-    return np.concatenate((array, filler))
+            found = launch()
+        return _Recorded(memory, own, graph, found, self._model.tables)

@@ -1,12 +1,19 @@
 """The command `spinf-serve bench`."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from spinf_serve.engine.config import AUTO
-from spinf_serve.flags import ENGINE_PACKAGES, SERVER_PACKAGES, require, takes_settings
+from spinf_serve.flags import (
+    ENGINE_PACKAGES,
+    GPU_PACKAGES,
+    SERVER_PACKAGES,
+    require,
+    takes_settings,
+)
 from spinf_serve.outputs import check_output
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.server.config import ServerConfig
@@ -125,12 +132,13 @@ def bench(
     require(ENGINE_PACKAGES)
     refuse_unmeant(config, synthetic, scheme, tokenizer)
     if extraction:
+        from spinf_serve.engine.bench.doctor import MadeUp
         from spinf_serve.engine.bench.extraction import Slots, run_extraction
 
-        if not (jobs is synthetic is against is commit is None) or profile:
+        if not (jobs is against is None) or profile:
             raise Unusable(
-                "--extraction is a job of its own: it goes with none of --jobs, --synthetic, "
-                "--against, --profile and --commit"
+                "--extraction is a job of its own: it goes with none of --jobs, --against and "
+                "--profile"
             )
         if (questions, question_tokens) != (_QUESTIONS, _QUESTION_TOKENS):
             raise Unusable(
@@ -141,7 +149,13 @@ def bench(
         if out is not None:
             check_output("--out", out, {})
         slots = Slots(contents, content_tokens, repeats=repeats)
-        run_extraction(config.engine, slots=slots, out=out)
+        made_up = None
+        if synthetic is not None:
+            require(GPU_PACKAGES)
+            made_up = MadeUp(synthetic, scheme, tokenizer)
+            # As many as fill passes of a card.
+            slots = replace(slots, many_contents=contents)
+        run_extraction(config.engine, slots=slots, made_up=made_up, at=commit, out=out)
         return
     if jobs is None and synthetic is None:
         from spinf_serve.engine.bench.bench import Shape, run

@@ -113,6 +113,7 @@ def synthetic_engine(
             torch.cuda.synchronize(device)
             # What the making of weights took besides is wanted for passes.
             torch.cuda.empty_cache()
+        ops.keep_up_to(config.trunk_cache_bytes or 0, model.shapes)
         seconds = time.perf_counter() - start
         graphs = recorded_graphs(model, ops, say)
     except torch.OutOfMemoryError as error:

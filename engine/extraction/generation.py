@@ -2,13 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
 
 import numpy as np
 
 from spinf_serve.engine.extraction.answers import Finish, GeneratedAnswer, SlotAnswers
-from spinf_serve.engine.extraction.steps import Ask, FloatArray, Seen
+from spinf_serve.engine.extraction.steps import NO_COLUMNS, Ask, FloatArray, Seen
 from spinf_serve.engine.extraction.vocabulary import Ends, Vocabulary
 from spinf_serve.packs.question import Sampling
+
+NEVER: Final = Ends((), NO_COLUMNS, frozenset(), MappingProxyType({}))
+"""What ends no text."""
 
 _SPARE = 26
 """Further tokens that are read where the most probable ones may be ends."""
@@ -56,6 +61,7 @@ class Generation:
         stop: text behind the slot.
         max_tokens: of one sequence.
         sampling: how tokens are chosen.
+        ends: what ends a text; `NEVER` lets it go on to `max_tokens`.
     """
 
     vocabulary: Vocabulary
@@ -63,20 +69,18 @@ class Generation:
     max_tokens: int
     sampling: Sampling
     _sequences: list[_Sequence] = field(init=False)
-    _ends: Ends = field(init=False)
+    ends: Ends = field(init=False)
     _read: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        self._ends = self.vocabulary.ends(self.stop)
+        self.ends = self.vocabulary.ends(self.stop)
         self._sequences = [
             _Sequence(stream_of(self.sampling, number)) for number in range(self.sampling.n)
         ]
 
     def asks(self) -> list[Ask]:
         """What it wants to see next; sequences that are alike so far share it."""
-        return [
-            Ask(tokens, self._ends.ids, self.sampling.top_k + _SPARE) for tokens in self._wanted
-        ]
+        return [Ask(tokens, self.ends.ids, self.sampling.top_k + _SPARE) for tokens in self._wanted]
 
     @property
     def _wanted(self) -> list[tuple[int, ...]]:
@@ -96,7 +100,7 @@ class Generation:
             one.finish = "stop"
             return
         piece = self.vocabulary.pieces[token]
-        cut = self._ends.cut(piece)
+        cut = self.ends.inner.get(token)
         one.tokens = (*one.tokens, token)
         one.spelled += piece if cut is None else piece[:cut]
         if cut is not None:
@@ -111,9 +115,10 @@ class Generation:
             for token, logprob in zip(
                 seen.top_ids.tolist(), seen.top_logprobs.tolist(), strict=True
             )
-            if token not in self._ends.every
+            if token not in self.ends.every
         ][: self.sampling.top_k]
-        end = float(np.logaddexp.reduce(seen.logprobs)) if len(seen.logprobs) else -np.inf
+        ends = self.ends is not NEVER and len(seen.logprobs)
+        end = float(np.logaddexp.reduce(seen.logprobs)) if ends else -np.inf
         events: list[tuple[int | None, float]] = [(None, end), *candidates]
         # The end first among equals: a text that may be over is.
         events.sort(key=lambda event: -event[1])

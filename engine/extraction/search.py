@@ -18,7 +18,7 @@ from spinf_serve.engine.extraction.answers import FoundAnswer, SlotAnswers
 from spinf_serve.engine.extraction.merging import number_key, text_key
 from spinf_serve.engine.extraction.numbers.grammar import Kind as NumberKind
 from spinf_serve.engine.extraction.numbers.reader import Reading, read
-from spinf_serve.engine.extraction.steps import NO_COLUMNS, Ask, FloatArray, Seen
+from spinf_serve.engine.extraction.steps import Ask, FloatArray, Seen
 from spinf_serve.engine.extraction.vocabulary import Ends, NumberState, Vocabulary
 
 Spelled = TypeVar("Spelled")
@@ -53,10 +53,14 @@ class _Live(Generic[Spelled]):
 
 
 class Search(ABC, Generic[Spelled]):
-    """A searched slot on one content."""
+    """A searched slot on one content.
+
+    Attributes:
+        effort: how far it goes.
+    """
 
     def __init__(self, start: Spelled, max_tokens: int, effort: Effort) -> None:
-        self._effort = effort
+        self.effort = effort
         self._max_tokens = max_tokens
         self._live = [_Live((), 0.0, start)]
         self._paths: dict[str, float] = {}
@@ -83,7 +87,7 @@ class Search(ABC, Generic[Spelled]):
 
     def _kept(self, live: list[_Live[Spelled]]) -> list[_Live[Spelled]]:
         """The continuations that are still worth a look, the most probable ones."""
-        effort = self._effort
+        effort = self.effort
         best = max(self._paths.values(), default=0.0)
         least = max(effort.least, effort.share * best)
         worth = [one for one in live if math.exp(one.logprob) >= least]
@@ -138,28 +142,28 @@ class TextSearch(Search[bytes]):
         self._stop: Ends = vocabulary.ends(stop)
 
     def _ask(self, spelled: bytes, tokens: tuple[int, ...]) -> Ask:
-        return Ask(tokens, self._stop.ids, self._effort.continuations + self._effort.spare)
+        return Ask(tokens, self._stop.ids, self.effort.continuations + self.effort.spare)
 
     def _ended(self, spelled: bytes, seen: Seen) -> Iterator[tuple[str, float]]:
         text = _decoded(spelled)
         if text is not None and len(seen.logprobs):
             yield text, _log_sum(seen.logprobs)
         for token, logprob in _top(seen):
-            piece = self._vocabulary.pieces[token]
-            cut = self._stop.cut(piece) if piece else None
             # Where a token's first byte ends the answer, it is one of the ids above.
-            if cut:
-                longer = _decoded(spelled + piece[:cut])
+            cut = self._stop.inner.get(token)
+            if cut is not None:
+                longer = _decoded(spelled + self._vocabulary.pieces[token][:cut])
                 if longer is not None:
                     yield longer, logprob
 
     def _following(self, spelled: bytes, seen: Seen) -> Iterator[tuple[int, float, bytes]]:
-        left = self._effort.continuations
+        stop, left = self._stop, self.effort.continuations
         for token, logprob in _top(seen):
-            piece = self._vocabulary.pieces[token]
-            if left and token not in self._stop.every and self._stop.cut(piece) is None:
+            if not left:
+                return
+            if token not in stop.every and token not in stop.inner:
                 left -= 1
-                yield token, logprob, spelled + piece
+                yield token, logprob, spelled + self._vocabulary.pieces[token]
 
     def answers(self) -> SlotAnswers:
         """Texts with the same letters and digits are one answer; see `merging`."""
@@ -194,9 +198,7 @@ class NumberSearch(Search[tuple[str, NumberState]]):
         self._kind: NumberKind = kind
 
     def _ask(self, spelled: tuple[str, NumberState], tokens: tuple[int, ...]) -> Ask:
-        allowed = self._vocabulary.allowed(self._kind, spelled[1])
-        columns = np.fromiter(allowed, np.int32, len(allowed)) if allowed else NO_COLUMNS
-        return Ask(tokens, columns, 0)
+        return Ask(tokens, self._vocabulary.columns(self._kind, spelled[1]), 0)
 
     def _ended(self, spelled: tuple[str, NumberState], seen: Seen) -> Iterator[tuple[str, float]]:
         text, at = spelled
@@ -211,10 +213,9 @@ class NumberSearch(Search[tuple[str, NumberState]]):
         text, at = spelled
         allowed = self._vocabulary.allowed(self._kind, at)
         # By falling probability, equal ones by rising id, as the columns are.
-        best = np.argsort(-seen.logprobs, kind="stable")[: self._effort.continuations]
-        ids = list(allowed)
-        for place in best.tolist():
-            token = ids[place]
+        best = np.argsort(-seen.logprobs, kind="stable")[: self.effort.continuations]
+        ids = self._vocabulary.columns(self._kind, at)
+        for place, token in zip(best.tolist(), ids[best].tolist(), strict=True):
             reached = allowed[token]
             whole = at.pending + self._vocabulary.pieces[token]
             longer = whole[: len(whole) - len(reached.pending)].decode()

@@ -38,16 +38,13 @@ class Ends:
         marks: the characters, as bytes, with which the text behind the answer may begin.
         ids: tokens that begin with one of them or stand for no text: none adds to the answer.
         every: the same.
+        inner: tokens that have one further behind -> where in their bytes.
     """
 
     marks: tuple[bytes, ...]
     ids: IntArray
     every: frozenset[int]
-
-    def cut(self, piece: bytes) -> int | None:
-        """Where in a token's bytes the answer ends; None when it goes on behind them."""
-        places = [at for mark in self.marks if (at := piece.find(mark)) >= 0]
-        return min(places, default=None)
+    inner: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +91,21 @@ class Vocabulary:
         self._ends: dict[str, Ends] = {}
         self._roots: dict[NumberKind, _Branch] = {}
         self._allowed: dict[NumberState, Mapping[int, NumberState]] = {}
+        self._columns: dict[NumberState, IntArray] = {}
 
     def ends(self, stop: str) -> Ends:
         """What ends a text before a stop text; without one a newline or the model's own end does."""
         if stop not in self._ends:
             first = stop[:1]
             marks = (*(char.encode() for char in _CLOSING.get(first, first)), _NEWLINE)
-            ids = [
-                token
-                for token, piece in enumerate(self.pieces)
-                if token in self.silent or piece.startswith(marks)
-            ]
-            self._ends[stop] = Ends(marks, np.array(ids, np.int32), frozenset(ids))
+            ids: list[int] = []
+            inner: dict[int, int] = {}
+            for token, piece in enumerate(self.pieces):
+                if token in self.silent or piece.startswith(marks):
+                    ids.append(token)
+                elif places := [at for mark in marks if (at := piece.find(mark)) >= 0]:
+                    inner[token] = min(places)
+            self._ends[stop] = Ends(marks, np.array(ids, np.int32), frozenset(ids), inner)
         return self._ends[stop]
 
     def start(self, kind: NumberKind) -> NumberState:
@@ -119,6 +119,13 @@ class Vocabulary:
             self._walk(self._root(kind), at, found)
             self._allowed[at] = dict(sorted(found.items()))
         return self._allowed[at]
+
+    def columns(self, kind: NumberKind, at: NumberState) -> IntArray:
+        """The tokens of `allowed`, in its order."""
+        if at not in self._columns:
+            allowed = self.allowed(kind, at)
+            self._columns[at] = np.fromiter(allowed, np.int32, len(allowed))
+        return self._columns[at]
 
     def _walk(self, branch: _Branch, at: NumberState, found: dict[int, NumberState]) -> None:
         for byte, longer in branch.longer.items():

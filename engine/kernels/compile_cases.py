@@ -31,6 +31,7 @@ from spinf_serve.engine.kernels.tree_attention.kernel import (
     FP_FUSION,
     tree_kernel,
 )
+from spinf_serve.engine.kernels.tree_attention.saved import CONTINUE_WARPS, continue_kernel
 from spinf_serve.engine.kernels.tree_attention.tiling import tiling
 
 _HEAD_SCHEMES: tuple[Scheme, ...] = ("16bit", "float32")
@@ -94,8 +95,10 @@ def cases(capability: Capability) -> list[Case]:
             found.append(_row(f"add norm{name}", size, kind, "rows" in name, added=True))
     found += [_heads(*geometry) for geometry in _GEOMETRIES]
     for scheme in _HEAD_SCHEMES:
-        found.append(_read_tile(scheme, read_tile(capability, scheme)))
+        for store in (False, True):
+            found.append(_read_tile(scheme, read_tile(capability, scheme), store=store))
         found.append(_read_row(scheme))
+    found += [_continue(kv_heads * size) for _, kv_heads, size, _ in _GEOMETRIES]
     for heads, kv_heads, size, windowed, borrows in _ATTENTION:
         found.append(_tree(capability, heads, kv_heads, size, windowed=windowed, borrows=borrows))
     return found
@@ -195,7 +198,7 @@ def _heads(heads: int, kv_heads: int, head_dim: int, v_is_k: bool) -> Case:
     return Case(name, heads_kernel, types, constants, (), HEAD_WARPS, 3)
 
 
-def _read_tile(scheme: Scheme, tile: Tile) -> Case:
+def _read_tile(scheme: Scheme, tile: Tile, *, store: bool) -> Case:
     hidden, head = _ELEMENTS[scheme]
     types = {
         "hidden": _address(hidden, [tile.rows, tile.inner], tile),
@@ -205,16 +208,18 @@ def _read_tile(scheme: Scheme, tile: Tile) -> Case:
         "vocab": "i32",
         "inner": "i32",
     }
-    types |= dict.fromkeys(("largest", "total"), "*fp32")
-    constants = {
+    types |= dict.fromkeys(("largest", "total", *(("every",) if store else ())), "*fp32")
+    constants: dict[str, object] = {} if store else {"every": None}
+    constants |= {
         "ROWS": tile.rows,
         "COLUMNS": tile.columns,
         "INNER": tile.inner,
         "CAP": True,
         "WHOLE_STEPS": True,
         "DESCRIPTORS": tile.descriptors,
+        "STORE": store,
     }
-    name = f"read {scheme} {tile.rows}x{tile.columns}x{tile.inner}"
+    name = f"read {scheme} {tile.rows}x{tile.columns}x{tile.inner}{', stored' if store else ''}"
     return Case(name, tile_kernel, types, constants, {"rows"}, tile.warps, tile.stages)
 
 
@@ -226,6 +231,15 @@ def _read_row(scheme: Scheme) -> Case:
     types |= dict.fromkeys(("rows", "vocab_tiles", "inner"), "i32")
     constants = {"TILE_BLOCK": 2048, "INNER_BLOCK": 4096, "CAP": True}
     return Case(f"read rows {scheme}", row_kernel, types, constants, {"rows"}, 4, 3)
+
+
+def _continue(size: int) -> Case:
+    types = dict.fromkeys(("k", "v", "out_k", "out_v", "saved_k", "saved_v"), "*bf16")
+    types |= dict.fromkeys(("ghosts", "save_rows", "save_places"), "*i32")
+    types |= {"rows": "i32", "ghost_count": "i32"}
+    constants = {"SIZE": size, "BLOCK": 1 << (size - 1).bit_length()}
+    unaligned = {"rows", "ghost_count"}
+    return Case(f"continue {size}", continue_kernel, types, constants, unaligned, CONTINUE_WARPS, 3)
 
 
 def _tree(

@@ -24,11 +24,12 @@ from spinf_serve.engine.kernels.ops import (
     WeightScheme,
 )
 from spinf_serve.engine.kernels.option_read.kernel import read_options
-from spinf_serve.engine.kernels.option_read.top import read_top
+from spinf_serve.engine.kernels.option_read.top import read_top, read_with_top
 from spinf_serve.engine.kernels.tree_attention.branches import Branches
 from spinf_serve.engine.kernels.tree_attention.device_layout import DeviceLayout, Kind, lay_out
 from spinf_serve.engine.kernels.tree_attention.kernel import attention
 from spinf_serve.engine.kernels.tree_attention.pool import Pool
+from spinf_serve.engine.kernels.tree_attention.saved import continued
 from spinf_serve.engine.kernels.tree_attention.tiling import tiling
 from spinf_serve.engine.kernels.tree_attention.words import upload
 from spinf_serve.engine.tree.plan import TRUNK_BLOCK, IntArray, Pass
@@ -42,7 +43,6 @@ class GpuLayout:
     """A pass on the device; implements `Layout`.
 
     Attributes:
-        save_places: [S] int64, where branch rows are saved.
         inner: tiles of the attention kernel by kind of layers.
     """
 
@@ -54,7 +54,6 @@ class GpuLayout:
     longest: int
     top_reads: torch.Tensor
     top: int
-    save_places: torch.Tensor
     inner: DeviceLayout[torch.Tensor]
 
 
@@ -82,7 +81,7 @@ class GpuOps:
     def layout(self, plan: Pass, layers: Sequence[LayerShape]) -> Layout:
         """Tiles of one pass, on the device by one copy."""
         inner = upload(self.arranged(plan, layers), self.device)
-        self._branches.make_room(int(plan.save_places.max(initial=-1)) + 1, layers)
+        self.make_places(int(plan.save_places.max(initial=-1)) + 1, layers)
         return self.placed(inner, int(plan.positions.max(initial=-1)) + 1, plan.top)
 
     def arranged(self, plan: Pass, layers: Sequence[LayerShape]) -> DeviceLayout[IntArray]:
@@ -104,7 +103,6 @@ class GpuOps:
             longest=longest,
             top_reads=inner.top_reads,
             top=top,
-            save_places=inner.save_places.long(),
             inner=inner,
         )
 
@@ -136,6 +134,10 @@ class GpuOps:
             slots = limit_bytes * pool.slots(_USUAL_TOKENS) // usual_bytes
             pool.set_aside(slots // TRUNK_BLOCK * TRUNK_BLOCK)
 
+    def make_places(self, places: int, layers: Sequence[LayerShape]) -> None:
+        """Has at least so many places for branch rows that later passes continue."""
+        self._branches.make_room(places, layers)
+
     @property
     def scratch_slots(self) -> Sequence[int | None]:
         """For each kind of layers a slot that nobody reads; None where no trunk may stay."""
@@ -148,6 +150,11 @@ class GpuOps:
         While they are the same, so is the memory they lie in.
         """
         return tuple(0 if pool.scratch is None else pool.capacity for pool in self._pools)
+
+    @property
+    def step_capacity(self) -> tuple[int, ...]:
+        """The same of what steps read and write: slots of every kind of layers, and places."""
+        return *(pool.capacity for pool in self._pools), self._branches.capacity
 
     def room_bytes(self, tokens: int) -> int | None:
         """Bytes that keys and values of a trunk take; None where they never fit."""
@@ -268,11 +275,9 @@ class GpuOps:
         if self._shapes[layer].window != window:
             raise AssertionError(f"layer {layer} was laid out with another window than {window}")
         inner = own.inner
-        if len(inner.save_rows):
-            self._branches.save(layer, k, v, inner.save_rows, own.save_places)
-        if len(inner.ghosts):
-            k = torch.cat((k, self._branches.keys(layer, inner.ghosts)))
-            v = torch.cat((v, self._branches.values(layer, inner.ghosts)))
+        if len(inner.save_rows) or len(inner.ghosts):
+            saved = self._branches.of_layer(layer)
+            k, v = continued(k, v, saved, inner.ghosts, inner.save_rows, inner.save_places)
         out = attention(
             inner,
             kind,
@@ -307,9 +312,10 @@ class GpuOps:
         soft_cap: float | None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Log-probabilities of the wanted columns, and of the most probable tokens."""
-        logprobs = self.read_options(
-            hidden, head, layout.column_start, layout.columns, soft_cap=soft_cap
-        )
+        start, columns = layout.column_start, layout.columns
+        if len(layout.top_reads) == len(hidden):
+            return read_with_top(hidden, head, start, columns, layout.top, soft_cap=soft_cap)
+        logprobs = read_options(hidden, head, start, columns, soft_cap=soft_cap)
         rows = hidden.index_select(0, layout.top_reads)
         return logprobs, *read_top(rows, head, layout.top, soft_cap=soft_cap)
 

@@ -34,6 +34,7 @@ def tile_kernel(
     head,
     largest,
     total,
+    every,
     soft_cap,
     rows,
     vocab,
@@ -44,8 +45,9 @@ def tile_kernel(
     CAP: tl.constexpr,
     WHOLE_STEPS: tl.constexpr,
     DESCRIPTORS: tl.constexpr,
+    STORE: tl.constexpr,
 ):
-    """One tile: per row the largest logit and the sum of exponentials."""
+    """One tile: per row the largest logit and the sum of exponentials; with STORE every logit too."""
     # Row tiles run fastest: the vocabulary's weights come from memory once.
     row_tiles = tl.cdiv(rows, ROWS)
     number = tl.program_id(0)
@@ -75,6 +77,9 @@ def tile_kernel(
     if CAP:
         logits = _capped(logits, soft_cap)
 
+    if STORE:
+        at = row.to(tl.int64)[:, None] * vocab + column[None, :]
+        tl.store(every + at, logits, mask=(row < rows)[:, None] & (column < vocab)[None, :])
     logits = tl.where((column < vocab)[None, :], logits, -float("inf"))
     peak = tl.max(logits, 1)
     mass = tl.sum(tl.exp(logits - peak[:, None]), 1)
@@ -148,8 +153,29 @@ def read_options(
     A row with a NaN gives NaN in all of its columns.
     """
     out = torch.empty(columns.shape, dtype=torch.float32, device=hidden.device)
-    if not columns.numel() or not len(hidden):
-        return out
+    if columns.numel() and len(hidden):
+        masses = tile_masses(hidden, head, soft_cap=soft_cap, tile=tile)
+        read_rows(hidden, head, masses, column_start, columns, out, soft_cap=soft_cap)
+    return out
+
+
+def tile_masses(
+    hidden: torch.Tensor,
+    head: torch.Tensor,
+    *,
+    soft_cap: float | None,
+    tile: Tile | None = None,
+    every: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of each tile of the vocabulary and each row the largest logit and its sum of exponentials.
+
+    Args:
+        hidden, head, soft_cap, tile: as in `read_options`; at least one row.
+        every: [R, V] float32, gets all logits; summed in another order than a column's is.
+
+    Returns:
+        [tiles, R] float32 each.
+    """
     if not (hidden.is_contiguous() and head.is_contiguous() and hidden.shape[1] == head.shape[1]):
         raise AssertionError(
             f"a read takes contiguous tensors of one width, not {list(hidden.shape)} {hidden.dtype}"
@@ -172,6 +198,7 @@ def read_options(
         argument(head, [tile.columns, tile.inner]),
         largest,
         total,
+        every,
         soft_cap,
         rows,
         vocab,
@@ -182,15 +209,30 @@ def read_options(
         CAP=soft_cap is not None,
         WHOLE_STEPS=inner % tile.inner == 0,
         DESCRIPTORS=descriptors,
+        STORE=every is not None,
         num_warps=tile.warps,
         num_stages=tile.stages,
         enable_fp_fusion=True,
     )
+    return largest, total
+
+
+def read_rows(
+    hidden: torch.Tensor,
+    head: torch.Tensor,
+    masses: tuple[torch.Tensor, torch.Tensor],
+    column_start: torch.Tensor,
+    columns: torch.Tensor,
+    out: torch.Tensor,
+    *,
+    soft_cap: float | None,
+) -> None:
+    """Writes the log-probabilities of the rows' columns to `out`; `masses` as `tile_masses` gives."""
+    (rows, inner), (vocab_tiles, _) = hidden.shape, masses[0].shape
     row_kernel[(rows,)](
         hidden,
         head,
-        largest,
-        total,
+        *masses,
         column_start,
         columns,
         out,
@@ -204,4 +246,3 @@ def read_options(
         num_warps=4,
         enable_fp_fusion=True,
     )
-    return out

@@ -23,6 +23,11 @@ class Branches:
         self._keys: list[torch.Tensor] = []
         self._values: list[torch.Tensor] = []
 
+    @property
+    def capacity(self) -> int:
+        """Places that there are. While they are the same, so are the tensors."""
+        return self._places
+
     def make_room(self, places: int, layers: Sequence[LayerShape]) -> None:
         """Has at least so many places; what lies in others stays where it is."""
         if places <= self._places:
@@ -31,6 +36,10 @@ class Branches:
         self._places = -(-max(places, before + before // 2) // _BLOCK) * _BLOCK
         self._keys = self._grown(self._keys, layers)
         self._values = self._grown(self._values, layers)
+
+    def of_layer(self, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """[places, G, D] keys and values of a layer."""
+        return self._keys[layer], self._values[layer]
 
     def save(
         self,

@@ -1,6 +1,5 @@
 """A device layout as one run of 32-bit words, so that a pass goes to the device by one copy."""
 
-import numpy as np
 import torch
 
 from spinf_serve.engine.kernels.tree_attention.device_layout import DeviceLayout, mapped
@@ -18,9 +17,15 @@ def in_words(layout: DeviceLayout[IntArray], device: torch.device) -> torch.Tens
     """
     arrays: list[IntArray] = []
     mapped(layout, arrays.append)
-    padded = [np.pad(array.ravel(), (0, _filler(array.size))) for array in arrays]
-    words = torch.from_numpy(np.concatenate(padded))
-    return words.pin_memory() if device.type == "cuda" else words
+    total = sum(array.size + _filler(array.size) for array in arrays)
+    words = torch.empty(total, dtype=torch.int32, pin_memory=device.type == "cuda")
+    flat, start = words.numpy(), 0
+    for array in arrays:
+        end = start + array.size
+        flat[start:end] = array.ravel()
+        start = end + _filler(array.size)
+        flat[end:start] = 0
+    return words
 
 
 def out_of_words(words: torch.Tensor, layout: DeviceLayout[IntArray]) -> DeviceLayout[torch.Tensor]:

@@ -14,7 +14,7 @@ def test_prices_are_differences_of_jobs_that_take_turns(tmp_path):
     engine = engine_of(regex_bpe(), token_budget=512)
     out = tmp_path / "figures.json"
     slots = Slots(contents=2, content_tokens=40, max_tokens=3, repeats=3)
-    found = measured(engine, slots, out, said.append)
+    found = measured(engine, slots, out=out, say=said.append)
     assert all(len(times) == 3 and min(times) > 0 for times in found.seconds.values())
     each = zip(*(found.seconds[name] for name in ("searched", "scored")), strict=True)
     spent = sorted((more - less) / 2 / less for more, less in each)

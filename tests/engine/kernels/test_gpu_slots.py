@@ -6,7 +6,7 @@ import torch
 pytest.importorskip("triton", reason="triton is not installed")
 
 from spinf_serve.engine.kernels.option_read.kernel import read_options
-from spinf_serve.engine.kernels.option_read.top import read_top
+from spinf_serve.engine.kernels.option_read.top import read_top, read_with_top
 from spinf_serve.engine.work import Work
 from spinf_serve.packs.question import Prompt, Sampling, Slot
 from spinf_serve.packs.template import SlotKind
@@ -41,6 +41,26 @@ def test_what_a_slot_is_shown_is_what_an_option_gets(name):
             Work(LONG[:80], (ask("q", "\nLate?", floor=False),), slots=_slots()),
         ]
         assert recorded(engine_on(_model(name), 90), crowd)[1] == alone
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rows", (1, 64, 300))
+def test_on_a_card_the_best_tokens_have_the_bits_of_columns(rows):
+    """In tiles of a card's matrix units, and where rows are read in two parts."""
+    generator = torch.Generator().manual_seed(1)
+    hidden, head = (
+        (0.2 * torch.randn(n, 512, generator=generator)).to(DEVICE, torch.bfloat16)
+        for n in (rows, 3000)
+    )
+    columns = torch.arange(3000, device=DEVICE).repeat(rows)
+    starts = torch.arange(rows + 1, device=DEVICE) * 3000
+    with nan_memory():
+        row = read_options(hidden, head, starts, columns, soft_cap=30.0)
+        every, ids, logprobs = read_with_top(hidden, head, starts, columns, 128, soft_cap=30.0)
+    assert torch.equal(every, row)
+    best = row.view(rows, 3000).sort(descending=True, stable=True)
+    assert torch.equal(ids.long(), best.indices[:, :128])
+    assert torch.equal(logprobs, best.values[:, :128])
 
 
 @pytest.mark.parametrize("soft_cap", (None, 3.0))

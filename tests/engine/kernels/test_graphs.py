@@ -4,6 +4,8 @@ Recording itself needs a card: tests/engine/test_opening_gpu.py.
 """
 
 import dataclasses
+from collections import deque
+from itertools import count
 
 import numpy as np
 import pytest
@@ -11,15 +13,21 @@ import torch
 
 pytest.importorskip("triton", reason="triton is not installed")
 
-from spinf_serve.engine import graphs
+from spinf_serve.engine import graph_shapes, graphs
+from spinf_serve.engine.graph_shapes import Shape
 from spinf_serve.engine.kernels.gpu import GpuOps
 from spinf_serve.engine.kernels.ops import WeightScheme
 from spinf_serve.engine.kernels.tree_attention.words import in_words, out_of_words
 from spinf_serve.engine.models import registry
+from spinf_serve.engine.tree.packing import Behind, Reads, new_tree, next_pass
+from spinf_serve.engine.tree.plan import no_ints
+from spinf_serve.engine.tree.trie import build_trie
 from tests.engine.kernels.test_gpu_models import COLUMNS, DEVICE, _spec
 from tests.support.oracles import nan_memory
 from tests.support.passes import Part, make_pass
 from tests.support.tiny_models import random_checkpoint
+
+PLAIN = Shape(64, steps=False)
 
 
 @pytest.fixture
@@ -49,7 +57,7 @@ def test_a_filled_pass_reads_what_the_pass_reads(model):
     parts = (Part([5, 7, 9, 11], [[1, 2, 3], [1, 2, 4, 5]]), Part([], [[8, 9]], key=1))
     plan = make_pass(*parts, columns=COLUMNS)
     arranged = model.ops.arranged(plan, model.shapes)
-    shaped = graphs._filled(arranged, 64, model.ops.scratch_slots)
+    shaped = graph_shapes.filled(arranged, PLAIN, model.ops.scratch_slots)
     assert shaped is not None
     found = []
     for inner in (arranged, shaped):
@@ -76,7 +84,7 @@ def test_a_filled_pass_keeps_and_continues_what_the_pass_does(model):
         later = dataclasses.replace(part, trunk_start=4, paths=[[6], [7, 8]])
         for plan in (make_pass(part, other, columns=COLUMNS), make_pass(later, columns=COLUMNS)):
             inner = model.ops.arranged(plan, shapes)
-            shaped = graphs._filled(inner, 64, scratch) if fill else inner
+            shaped = graph_shapes.filled(inner, PLAIN, scratch) if fill else inner
             assert shaped is not None
             words = in_words(shaped, DEVICE).to(DEVICE)
             read = _read(model, out_of_words(words, shaped), 64)
@@ -96,8 +104,7 @@ def test_a_filled_pass_keeps_and_continues_what_the_pass_does(model):
 def test_a_pass_that_keeps_something_is_recorded_only_where_trunks_may_stay(model):
     ops = model.ops
     plan = make_pass(Part([5, 7], [[1]], key=1, keep=True), columns=COLUMNS)
-    recorded = graphs.Graphs.__new__(graphs.Graphs)
-    recorded._model, recorded._ops = model, ops
+    recorded = _recorder(model)
     assert recorded.fitted(make_pass(Part([5, 7], [[1]], key=1), columns=COLUMNS)) is not None
     assert recorded.fitted(plan) is None
     ops.release(1)
@@ -107,8 +114,8 @@ def test_a_pass_that_keeps_something_is_recorded_only_where_trunks_may_stay(mode
 
 def test_a_pass_fits_the_shapes_that_hold_its_rows_reads_and_columns(model):
     def fits(plan, rows):
-        arranged = model.ops.arranged(plan, model.shapes)
-        return graphs._filled(arranged, rows, model.ops.scratch_slots) is not None
+        found = _recorder(model).fitted(plan)
+        return found is not None and found.shape.rows == rows
 
     questions = [[n, 3] for n in range(16)]
     assert fits(make_pass(Part([1] * 32, questions), columns=range(4)), 64)
@@ -118,10 +125,107 @@ def test_a_pass_fits_the_shapes_that_hold_its_rows_reads_and_columns(model):
     assert not fits(make_pass(*(Part([1], [[2]], key=n) for n in range(17))), 64)
 
 
-@pytest.mark.parametrize("rows", graphs.SHAPES)
-def test_every_shape_holds_a_trunk_of_its_length(model, rows):
-    plan = graphs._trivial(rows)
+@pytest.mark.parametrize("steps", (False, True))
+@pytest.mark.parametrize("rows", graph_shapes.SIZES)
+def test_every_shape_holds_a_trunk_of_its_length(model, rows, steps):
+    plan = graph_shapes.trivial(rows)
     arranged = model.ops.arranged(plan, model.shapes)
-    filled = graphs._filled(arranged, rows, model.ops.scratch_slots)
+    filled = graph_shapes.filled(arranged, Shape(rows, steps), model.ops.scratch_slots)
     assert filled is not None
     assert len(filled.tokens) == rows
+
+
+def test_positions_behind_the_recorded_tables_are_not_replayed(model):
+    """A few rows behind a long trunk that is kept have far positions."""
+    part = Part([5] * 4, [[6], [7, 8]], key=-1)
+    near = make_pass(part, columns=COLUMNS)
+    assert _recorder(model).fitted(near) is not None
+    far = dataclasses.replace(near, positions=near.positions + graph_shapes.POSITIONS - 5)
+    assert _recorder(model).fitted(far) is None
+    last = dataclasses.replace(near, positions=near.positions + graph_shapes.POSITIONS - 6)
+    assert int(last.positions.max()) == graph_shapes.POSITIONS - 1
+    assert _recorder(model).fitted(last) is not None
+
+
+@pytest.mark.parametrize("stays", (False, True))
+def test_a_filled_step_saves_continues_and_reads_what_the_step_does(model, stays):
+    """Two trees with a step each; rows lie in places of their own, filled and not."""
+    ops, shapes = model.ops, model.shapes
+    if stays:
+        ops.keep_up_to(2 * 1024 * sum(8 * x.kv_heads * x.head_dim for x in shapes), shapes)
+    columns = np.arange(0, 320, 40, dtype=np.int32)
+    found: dict[bool, list[tuple[torch.Tensor, ...]]] = {False: [], True: []}
+    for fill, first_place in ((False, 1), (True, 40)):
+        ops.make_places(80, shapes)
+        trees = [
+            new_tree(key, np.array(trunk, np.int32), no_ints(), build_trie(paths), reads)
+            for key, (trunk, paths) in enumerate(
+                (([5, 7, 9, 11], [(1, 2, 3)]), ([4] * 70, [(8, 9)])), 21 + 10 * fill
+            )
+            for reads in (_reads(len(paths[0]) - 1, columns),)
+        ]
+        place = count(first_place)
+        for tree in trees:
+            tree.saves = np.array([next(place) for _ in range(tree.trie.nodes)], np.int32)
+            tree.is_held = True
+        steps = []
+        for tree in trees:
+            behind = Behind(np.tile(tree.saves, (2, 1)), np.full(2, tree.trie.nodes, np.int32))
+            step = new_tree(
+                tree.key + 5, tree.trunk, no_ints(), build_trie([(3,), (6,)]), _reads(1, columns, 0)
+            )
+            steps.append(
+                dataclasses.replace(
+                    step,
+                    kept_key=tree.key,
+                    is_begun=True,
+                    trunk_done=len(tree.trunk),
+                    is_held=True,
+                    saves=np.array([next(place), next(place)], np.int32),
+                    behind=behind,
+                )
+            )
+        for waiting in (trees, steps):
+            packed = next_pass(deque(waiting), 512)
+            assert packed is not None
+            plan = packed.plan
+            assert plan.top == 5
+            assert len(plan.save_rows)
+            inner = ops.arranged(plan, shapes)
+            keeps = any(len(kind.keep_rows) for kind in inner.kinds)
+            fitted = _recorder(model).fitted(plan)
+            assert (fitted is None) == (keeps and not stays)
+            if not fill or fitted is None:
+                layout = ops.layout(plan, shapes)
+                assert layout.top == 5
+                with torch.inference_mode(), nan_memory():
+                    read = model.read_with_top(layout, model.forward(layout))
+                picked = slice(None)
+            else:
+                assert fitted.shape.steps
+                words = in_words(fitted.inner, DEVICE).to(DEVICE)
+                layout = ops.placed(out_of_words(words, fitted.inner), 128, fitted.shape.top)
+                with torch.inference_mode(), nan_memory():
+                    logprobs, *best = model.read_with_top(layout, model.forward(layout))
+                read = logprobs[: len(plan.columns)], *(x[:, : plan.top] for x in best)
+                picked = plan.top_reads
+            found[fill].append((read[0].cpu(), read[1].cpu()[picked], read[2].cpu()[picked]))
+    for plain, filled in zip(found[False], found[True], strict=True):
+        assert all(torch.equal(one, other) for one, other in zip(plain, filled, strict=True))
+        assert all(len(one) and one.isfinite().all() for one in plain)
+    assert not torch.equal(found[False][0][1], found[False][1][1][:2])
+
+
+def _reads(*nodes_and_columns):
+    *_, columns = [part for part in nodes_and_columns if isinstance(part, np.ndarray)]
+    nodes = sorted(node for node in nodes_and_columns if not isinstance(node, np.ndarray))
+    starts = np.arange(len(nodes) + 1, dtype=np.int32) * len(columns)
+    tops = np.array([5] + [0] * (len(nodes) - 1), np.int32)
+    return Reads(np.array(nodes, np.int32), starts, np.tile(columns, len(nodes)), tops)
+
+
+def _recorder(model):
+    """What fits passes to shapes; replaying them needs a card."""
+    recorded = graphs.Graphs.__new__(graphs.Graphs)
+    recorded._model, recorded._ops = model, model.ops
+    return recorded

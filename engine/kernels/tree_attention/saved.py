@@ -1,0 +1,89 @@
+"""The rows that slots continue, on a GPU: one launch saves some and puts others behind a pass's own."""
+
+import torch
+import triton
+import triton.language as tl
+
+CONTINUE_WARPS = 4
+
+
+# Lest other numbers compile anew: multiples of 16, or one.
+@triton.jit(do_not_specialize=["rows", "ghost_count"])
+def continue_kernel(
+    k,
+    v,
+    out_k,
+    out_v,
+    saved_k,
+    saved_v,
+    ghosts,
+    save_rows,
+    save_places,
+    rows,
+    ghost_count,
+    SIZE: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """One row of keys and of values: of the pass, of a ghost, or one to be saved."""
+    number = tl.program_id(0)
+    lane = tl.arange(0, BLOCK)
+    inside = lane < SIZE
+    if number < rows + ghost_count:
+        target = number.to(tl.int64) * SIZE + lane
+        if number < rows:
+            source = target
+            tl.store(out_k + target, tl.load(k + source, mask=inside), mask=inside)
+            tl.store(out_v + target, tl.load(v + source, mask=inside), mask=inside)
+        else:
+            place = tl.load(ghosts + number - rows)
+            source = place.to(tl.int64) * SIZE + lane
+            tl.store(out_k + target, tl.load(saved_k + source, mask=inside), mask=inside)
+            tl.store(out_v + target, tl.load(saved_v + source, mask=inside), mask=inside)
+    else:
+        at = number - rows - ghost_count
+        source = tl.load(save_rows + at).to(tl.int64) * SIZE + lane
+        target = tl.load(save_places + at).to(tl.int64) * SIZE + lane
+        tl.store(saved_k + target, tl.load(k + source, mask=inside), mask=inside)
+        tl.store(saved_v + target, tl.load(v + source, mask=inside), mask=inside)
+
+
+def continued(
+    k: torch.Tensor,
+    v: torch.Tensor,
+    saved: tuple[torch.Tensor, torch.Tensor],
+    ghosts: torch.Tensor,
+    save_rows: torch.Tensor,
+    save_places: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Keys and values with those of ghosts behind them; k and v [N, G, D] -> [N + K, G, D].
+
+    Without ghosts k and v themselves. No ghost is saved in the same pass.
+
+    Args:
+        saved: [places, G, D] keys and values of saved rows; some are written.
+        ghosts: [K] int32 places that are read.
+        save_rows, save_places: [S] int32, rows of k and v that are saved, and where.
+    """
+    rows, count = len(k) if len(ghosts) else 0, len(ghosts)
+    if not (count or len(save_rows)):
+        return k, v
+    if not (k.is_contiguous() and v.is_contiguous()):
+        raise AssertionError("k and v must be contiguous")
+    out_k, out_v = ((x.new_empty((rows + count, *x.shape[1:])) if count else x) for x in (k, v))
+    size = k.shape[1] * k.shape[2]
+    continue_kernel[(rows + count + len(save_rows),)](
+        k,
+        v,
+        out_k,
+        out_v,
+        *saved,
+        ghosts,
+        save_rows,
+        save_places,
+        rows,
+        count,
+        SIZE=size,
+        BLOCK=triton.next_power_of_2(size),
+        num_warps=CONTINUE_WARPS,
+    )
+    return out_k, out_v

@@ -62,6 +62,7 @@ class Model:
             "parameters": content.parameters,
         }
         line = json.dumps(asked).encode() + b"\n"
+        said = ""
         with self._turn:
             for _ in range(2):
                 child = self._started()
@@ -69,8 +70,9 @@ class Model:
                     return self._answer(child, line)
                 except (BrokenPipeError, EOFError):
                     # It ended for want of questions, between a look at it and now; or it was killed.
+                    said = self._said()
                     self._end()
-        raise Unusable(f"the model's process ended: {self._said()}")
+        raise Unusable(f"the model's process ended: {said or 'it said nothing'}")
 
     def stop(self) -> None:
         """End its process, which frees its memory; the next question starts another."""

@@ -88,7 +88,7 @@ def ask(scorer: Scorer, pack: Pack, content: Content) -> Asked:
 
     Raises `Unusable` when nobody answers.
     """
-    identity = scorer.identity
+    identity = replace(scorer.identity, facts=dict(scorer.identity.facts))
     known = {name: value for name, value in content.parameters if name in pack.parameters}
     context = content.context if content.context in pack.contexts else None
     row = presented(Row("the text", content.text, {}), pack, context_of(pack, context), known)
@@ -100,8 +100,14 @@ def ask(scorer: Scorer, pack: Pack, content: Content) -> Asked:
     for outcome in scorer.run([Work(chunk, questions) for chunk in chunks]):
         if isinstance(outcome, SpinfError):
             return Asked(identity, chunks, stopped=(outcome.code, _told(pack, outcome)))
-        answers.append(outcome)
+        answers.append(tuple(_plain(one) for one in outcome))
     return Asked(identity, chunks, tuple(answers))
+
+
+def _plain(answer: QuestionAnswer) -> QuestionAnswer:
+    """The answer with mappings that can go from one process to another."""
+    prompts = tuple(one._replace(values=dict(one.values)) for one in answer.prompts)
+    return answer._replace(prompts=prompts)
 
 
 def _told(pack: Pack, stop: SpinfError) -> str:

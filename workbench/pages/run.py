@@ -33,7 +33,7 @@ def draw() -> None:
 def _mode() -> Mode:
     if "run-mode" not in st.session_state:
         st.session_state["run-mode"] = "sheet" if param("mode") == "sheet" else "rows"
-    mode: Mode = st.segmented_control(
+    chosen: Mode | None = st.segmented_control(
         "What to ask about",
         list(MODES),
         format_func=MODES.__getitem__,
@@ -41,6 +41,7 @@ def _mode() -> Mode:
         key="run-mode",
         label_visibility="collapsed",
     )
+    mode: Mode = chosen or "rows"
     set_param("mode", "sheet" if mode == "sheet" else None)
     return mode
 

@@ -239,7 +239,7 @@ def _choose(
         st.session_state.pop(key, None)
         return None
     given: list[str | None] = [*([None] if none is not None else []), *options]
-    if st.session_state.get(key) not in given:
+    if key not in st.session_state or st.session_state[key] not in given:
         st.session_state[key] = given[0]
     # Widgets of pages that are not shown lose their keys; the choice is kept beside.
     index = given.index(st.session_state[key])

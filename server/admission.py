@@ -91,11 +91,8 @@ class Admission:
     @contextmanager
     def slot(self, priority: Priority, size_bytes: int) -> Iterator[Slot]:
         """Holds a slot for a body of a size. Raises `Busy` (`concurrency_limit`) without room."""
+        self.check_requests(priority)
         held, bounds = self.held[priority], self._bounds
-        if held.requests > bounds.requests:
-            raise self._full(
-                f"{held.requests} requests are in work and the queue holds {bounds.requests}"
-            )
         if held.requests and held.size_bytes + size_bytes > bounds.size_bytes:
             raise self._full(
                 f"requests of {held.size_bytes} bytes are in work, and with this one of "
@@ -111,6 +108,16 @@ class Admission:
             held.requests -= 1
             held.size_bytes -= size_bytes
             held.tokens -= slot.tokens
+
+    def check_requests(self, priority: Priority, entering: int = 0) -> None:
+        """Raises `Busy` when no further request of a priority has a place, whatever its size.
+
+        Args:
+            entering: how many more are about to take one.
+        """
+        requests, most = self.held[priority].requests + entering, self._bounds.requests
+        if requests > most:
+            raise self._full(f"{requests} requests are in work and the queue holds {most}")
 
     def check_tokens(self, priority: Priority) -> None:
         """Raises `Busy` when several requests need more tokens together than there is room for."""

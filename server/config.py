@@ -51,6 +51,8 @@ class ServerConfig:
         request_seconds: how long an answer may take.
         max_body_bytes: largest request body.
         body_idle_seconds: how long a request's body may pause while it arrives.
+        head_seconds: how long the head of a request may take to arrive.
+        answer_idle_seconds: how long a client may leave its answer unread.
         keepalive_seconds: how long an idle connection stays open.
         shutdown_seconds: how long requests in work may take once the server is to end.
         drain_seconds: how long it goes on answering 503 once it is to end, before it does.
@@ -95,6 +97,8 @@ class ServerConfig:
     request_seconds: int = 600
     max_body_bytes: int = 2 * 1024 * 1024
     body_idle_seconds: int = 30
+    head_seconds: int = 20
+    answer_idle_seconds: int = 60
     keepalive_seconds: int = 75
     shutdown_seconds: int = 30
     drain_seconds: int = 0
@@ -272,6 +276,20 @@ SETTINGS: tuple[Setting, ...] = (
         "server",
         Count(1),
         "how long a request's body may pause while it arrives; then it is answered 400",
+    ),
+    Setting(
+        "head_seconds",
+        "server",
+        Count(1),
+        "how long the head of a request may take to arrive; then it is answered 408 and the "
+        "connection closed",
+    ),
+    Setting(
+        "answer_idle_seconds",
+        "server",
+        Count(1),
+        "how long a client may leave unread what is sent to it; then its connection is closed and "
+        "what it asked for is dropped",
     ),
     Setting(
         "keepalive_seconds",

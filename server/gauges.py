@@ -3,7 +3,9 @@
 Looked up at every scrape, on a thread that owns none of it: single numbers, read as they are.
 """
 
+import sqlite3
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
@@ -15,23 +17,37 @@ from prometheus_client.metrics_core import (
 from spinf_serve import __version__
 from spinf_serve.engine.api import Engine, Priority, Stats
 from spinf_serve.packs.errors import Busy
+from spinf_serve.server.batches.ledger import Ledger
+from spinf_serve.server.connection import Connections
 from spinf_serve.server.decision_log.log import DecisionLog, LogCounts
 from spinf_serve.server.keys import KeyRing
 from spinf_serve.server.service import Service
 from spinf_serve.server.traffic import Traffic
 
 
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What there is to look at in a server.
+
+    Attributes:
+        log: the decision log, if one is kept.
+        ledger: of its batches, if it keeps any.
+    """
+
+    service: Service
+    traffic: Traffic
+    connections: Connections
+    keys: KeyRing
+    log: DecisionLog | None = None
+    ledger: Ledger | None = None
+
+
 class Gauges:
     """A collector of Prometheus' client."""
 
-    def __init__(
-        self, service: Service, traffic: Traffic, keys: KeyRing, log: DecisionLog | None
-    ) -> None:
-        """`log` is the decision log, if one is kept."""
-        self._service = service
-        self._traffic = traffic
-        self._keys = keys
-        self._log = log
+    def __init__(self, watched: "Watched") -> None:
+        self._watched = watched
+        self._service = watched.service
 
     def describe(self) -> Iterator[Metric]:
         """The families as they are without an engine; the registry checks their names."""
@@ -52,7 +68,9 @@ class Gauges:
         ready = worker.ready and not service.draining and not stuck
         yield _gauge("ready", "1 when requests are answered, as /readyz says", ready)
         yield _gauge("draining", "1 when new requests are turned away", service.draining)
-        yield _gauge("http_requests_running", "HTTP requests in work", self._traffic.running)
+        yield _gauge(
+            "http_requests_running", "HTTP requests in work", self._watched.traffic.running
+        )
         held = service.admission.held
         yield _by_priority(
             "requests_in_flight",
@@ -88,13 +106,42 @@ class Gauges:
         yield _gauge(
             "keys_file_fault",
             "1 when the file of keys as it is now is not in effect",
-            self._keys.fault is not None,
+            self._watched.keys.fault is not None,
         )
         yield _gauge(
             "packs_faults", "Packs that could not be taken up", len(service.packs.catalogue.faults)
         )
-        if self._log is not None:
-            yield from _of_log(self._log.counts())
+        yield from _of_connections(self._watched.connections)
+        if self._watched.log is not None:
+            yield from _of_log(self._watched.log.counts())
+        if self._watched.ledger is not None:
+            yield from _of_batches(self._watched.ledger)
+
+
+def _of_connections(connections: Connections) -> Iterator[Metric]:
+    yield _gauge("connections", "Open connections", connections.open)
+    ended = CounterMetricFamily(
+        "spinf_connections_ended",
+        "Connections that the server ended: the head of a request was none of HTTP, too large or too "
+        "slow; idle: no request came; body_abandoned: the rest of a body that was not waited for did "
+        "not come; answer_not_read: the client did not read its answer",
+        labels=("reason",),
+    )
+    for reason, count in connections.ended.items():
+        ended.add_metric((reason,), count)
+    yield ended
+
+
+def _of_batches(ledger: Ledger) -> Iterator[Metric]:
+    try:
+        states = ledger.states()
+    except sqlite3.Error:
+        # Their folder is told of where it fails; the other metrics go on.
+        return
+    family = GaugeMetricFamily("spinf_batches", "Batches kept, by state", labels=("status",))
+    for state, count in states.items():
+        family.add_metric((state,), count)
+    yield family
 
 
 def _of_log(counts: LogCounts) -> Iterator[Metric]:

@@ -3,10 +3,13 @@
 Lines hold no contents, no questions, no answers and no keys.
 """
 
+import asyncio
 import copy
 import json
 import logging
+import math
 import traceback
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -23,6 +26,11 @@ logger = logging.getLogger(__name__)
 FIELDS = "fields"
 """Attribute of a log record that holds what JSON lines have besides the usual."""
 
+TOO_MANY = 429
+"""Status of requests that are turned away, of which not each has a line."""
+
+_TOLD_REFUSALS = 10
+_SUM_SECONDS = 1.0
 _MAX_PATH_CHARS = 200
 # What asks these every few seconds would fill the log.
 _QUIET_PATHS = OPEN_PATHS | {"/metrics"}
@@ -47,12 +55,63 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-def log_request(handled: Handled, ended: Ended | None) -> None:
-    """Logs a request that is over; a health check or scrape that went well is for debugging."""
-    quiet = handled.path in _QUIET_PATHS and handled.status == 200
-    level = logging.DEBUG if quiet else logging.INFO
-    if not logger.isEnabledFor(level):
-        return
+class RequestLog:
+    """Logs requests that are over. Belongs to the event loop's thread.
+
+    Health checks and scrapes that go well are for debugging, and so is one that says what the one
+    before it said. Of requests that are turned away a few a second are told of, and the others by
+    their number: the server has better things to do just then.
+    """
+
+    def __init__(self) -> None:
+        self._said: dict[str, int] = {}
+        self._refused_since = -math.inf
+        self._refused = 0
+        self._uncounted: Counter[tuple[str, str]] = Counter()
+
+    def handled(self, handled: Handled, ended: Ended | None) -> None:
+        """A request is over."""
+        if handled.status == TOO_MANY and self._is_one_too_many(handled):
+            return
+        level = logging.DEBUG if self._is_quiet(handled) else logging.INFO
+        if logger.isEnabledFor(level):
+            _log(level, handled, ended)
+
+    def _is_quiet(self, handled: Handled) -> bool:
+        if handled.path not in _QUIET_PATHS or handled.status not in (200, 503):
+            return False
+        before = self._said.get(handled.path, 200)
+        self._said[handled.path] = handled.status
+        return handled.status == before
+
+    def _is_one_too_many(self, handled: Handled) -> bool:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if now - self._refused_since >= _SUM_SECONDS:
+            self._refused_since, self._refused = now, 0
+        self._refused += 1
+        if self._refused <= _TOLD_REFUSALS:
+            return False
+        if not self._uncounted:
+            loop.call_later(self._refused_since + _SUM_SECONDS - now, self._sum_up)
+        self._uncounted[handled.caller.name, handled.code or ""] += 1
+        return True
+
+    def _sum_up(self) -> None:
+        for (key, code), requests in self._uncounted.items():
+            fields = {"status": TOO_MANY, "code": code, "key": key, "requests": requests}
+            logger.info(
+                "%d more requests were answered %d within a second (key %s, %s)",
+                requests,
+                TOO_MANY,
+                key,
+                code,
+                extra={FIELDS: fields},
+            )
+        self._uncounted.clear()
+
+
+def _log(level: int, handled: Handled, ended: Ended | None) -> None:
     fields = _facts(handled) | _cost(ended)
     # A path may hold line ends and control characters.
     path = quote(handled.path[:_MAX_PATH_CHARS], safe="/:@+,;=()[]!$&' ")
@@ -138,7 +197,7 @@ def log_config(form: str) -> dict[str, Any]:
     config: dict[str, Any] = copy.deepcopy(LOGGING_CONFIG)
     if form == "json":
         config["formatters"]["default"] = {"()": JsonFormatter}
-    # Requests are logged by `log_request`, which knows more of them; stdout may be closed.
+    # Requests are logged by `RequestLog`, which knows more of them; stdout may be closed.
     del config["handlers"]["access"], config["formatters"]["access"]
     config["loggers"]["uvicorn.access"] = {"handlers": [], "propagate": False}
     ours = {"handlers": ["default"], "level": "INFO", "propagate": False}

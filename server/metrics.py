@@ -7,18 +7,16 @@ tested against them. Labels have few values: routes, codes, named keys, never id
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TypeVar, cast
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from prometheus_client.exposition import generate_latest
 
 from spinf_serve.engine.work import Result
 from spinf_serve.server.calls import Input
-from spinf_serve.server.decision_log.log import DecisionLog
 from spinf_serve.server.exchange import Ended, Scored
-from spinf_serve.server.gauges import Gauges
-from spinf_serve.server.keys import KeyRing
-from spinf_serve.server.service import Service
-from spinf_serve.server.traffic import Handled, Traffic
+from spinf_serve.server.gauges import Gauges, Watched
+from spinf_serve.server.traffic import Handled
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -27,6 +25,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "DELETE", "OPTIONS"})
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _TOKENS = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 _PROMPTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000)
+_Metric = TypeVar("_Metric", Counter, Histogram)
 _REUSE = (1, 1.25, 1.5, 2, 3, 5, 8, 13, 20, 50)
 
 
@@ -50,6 +49,7 @@ class Metrics:
         """Registers every counter; `watch` adds what is read when somebody looks."""
         self._registry = CollectorRegistry()
         self._described: list[Described] = []
+        self._children: dict[tuple[int, tuple[str, ...]], Counter | Histogram] = {}
         ProcessCollector(registry=self._registry)
         self._requests = self._counter(
             "http_requests", "HTTP requests", "route", "method", "status"
@@ -94,11 +94,9 @@ class Metrics:
             _REUSE,
         )
 
-    def watch(
-        self, service: Service, traffic: Traffic, keys: KeyRing, log: DecisionLog | None
-    ) -> None:
+    def watch(self, watched: Watched) -> None:
         """Adds the gauges of what is now, and the counters that engine and scheduler keep."""
-        self._registry.register(Gauges(service, traffic, keys, log))
+        self._registry.register(Gauges(watched))
 
     @property
     def described(self) -> tuple[Described, ...]:
@@ -112,11 +110,11 @@ class Metrics:
     def handled(self, handled: Handled, ended: Ended | None) -> None:
         """Counts a request that is over."""
         method = handled.method if handled.method in _METHODS else "other"
-        self._requests.labels(handled.route, method, handled.status).inc()
-        self._request_seconds.labels(handled.route).observe(handled.seconds)
-        self._key_requests.labels(handled.caller.name).inc()
+        self._of(self._requests, handled.route, method, str(handled.status)).inc()
+        self._of(self._request_seconds, handled.route).observe(handled.seconds)
+        self._of(self._key_requests, handled.caller.name).inc()
         if handled.code is not None:
-            self._errors.labels(handled.code).inc()
+            self._of(self._errors, handled.code).inc()
         if ended is not None and ended.scored is not None:
             wire_seconds = handled.seconds - ended.scored.timing.wall / 1e3
             self._stages.labels("wire").observe(max(0.0, wire_seconds))
@@ -149,6 +147,14 @@ class Metrics:
             self._content_tokens.observe(content.tokens)
             self._content_prompts.observe(content.prompts)
             self._reuse.observe(content.reuse)
+
+    def _of(self, metric: _Metric, *labels: str) -> _Metric:
+        """A metric's child, which its own `labels` takes much longer to find."""
+        key = (id(metric), labels)
+        child = self._children.get(key)
+        if child is None:
+            child = self._children[key] = metric.labels(*labels)
+        return cast(_Metric, child)
 
     def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
         self._described.append(Described(f"spinf_{name}_total", "counter", labels, meaning))

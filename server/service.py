@@ -26,6 +26,7 @@ from spinf_serve.server.served_packs import ServedPacks
 from spinf_serve.server.waiting import while_wanted
 from spinf_serve.server.wire.json_text import Document, decode
 from spinf_serve.server.worker import Answered, Failed, Outcome, Worker
+from spinf_serve.server.yielding import give_way
 
 DRAINING_RETRY_SECONDS = 10
 _HOST_THREADS = 2
@@ -108,7 +109,9 @@ class Service:
         self.arriving = Arriving(config.queue_bytes)
         self.observers = observers
         self.draining = False
-        self._host = ThreadPoolExecutor(_HOST_THREADS, thread_name_prefix="host")
+        self._host = ThreadPoolExecutor(
+            _HOST_THREADS, thread_name_prefix="host", initializer=give_way
+        )
 
     def stop(self) -> None:
         """Ends the threads when everything in work is answered."""

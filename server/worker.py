@@ -19,6 +19,7 @@ from spinf_serve.engine.api import Engine, Finished, Job, Turn
 from spinf_serve.engine.work import Result
 from spinf_serve.packs.errors import Busy, Fault, SpinfError, Unusable
 from spinf_serve.server.pace import Pace
+from spinf_serve.server.yielding import give_way
 
 logger = logging.getLogger(__name__)
 
@@ -168,6 +169,7 @@ class Worker:
             self._thread.join(timeout_seconds)
 
     def _run(self) -> None:
+        give_way()
         start = time.perf_counter()
         try:
             engine = self._open()

@@ -23,7 +23,7 @@ from spinf_serve.engine.bench.workload import closed_questions
 from spinf_serve.engine.work import Work
 from spinf_serve.http_load import Outcome, Plan
 from spinf_serve.packs.errors import Unusable
-from spinf_serve.server.app import bind, create_app
+from spinf_serve.server.app import bind, create_app, http_config
 from spinf_serve.server.config import ServerConfig
 from spinf_serve.server.served_packs import ServedPacks
 
@@ -180,7 +180,7 @@ def _serving(engine: Engine, config: ServerConfig, packs: ServedPacks) -> Iterat
     """The port of a server that answers on this engine until the end of the block."""
     app = create_app(lambda: engine, config, packs)
     listening = bind(config.host, config.port)
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
+    server = uvicorn.Server(http_config(app))
     with _running(lambda: server.run(sockets=[listening]), lambda: _end(server)):
         until = time.monotonic() + _READY_SECONDS
         while not app.state.service.worker.ready:

@@ -102,7 +102,7 @@ def serve(config: ServerConfig) -> None:
     """Start the HTTP server."""
     require(ENGINE_PACKAGES + SERVER_PACKAGES)
     from spinf_serve.engine.api import open_engine
-    from spinf_serve.server.app import create_app
+    from spinf_serve.server.app import create_app, for_good
     from spinf_serve.server.app import serve as run
     from spinf_serve.server.logs import log_config
 
@@ -110,7 +110,7 @@ def serve(config: ServerConfig) -> None:
     logging.config.dictConfig(log_config(config.log_format))
     packs = served_packs(config)
     engine = replace(config.engine, trunk_cache_bytes=config.trunk_cache_bytes)
-    server = create_app(partial(open_engine, engine, config.limits), config, packs)
+    server = create_app(for_good(partial(open_engine, engine, config.limits)), config, packs)
     run(server, config)
     if server.state.service.worker.alive:
         leave(0)

@@ -16,6 +16,7 @@ from spinf_serve.streams import complain
 ENGINE_PACKAGES = ("torch", "tokenizers", "huggingface_hub")
 SERVER_PACKAGES = (
     "fastapi",
+    "httptools",
     "jinja2",
     "prometheus_client",
     "python_multipart",

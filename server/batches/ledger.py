@@ -138,16 +138,21 @@ class Ledger:
 
     # --- batches
 
-    def add_batch(self, batch: Batch) -> bool:
-        """Enters a batch, if its input file is still there; whether it did."""
+    def add_batch(self, batch: Batch, most_of_owner: int) -> bool:
+        """Enters a batch; whether it did.
+
+        It does not where the input file is gone, or where the owner has `most_of_owner` batches that
+        have not ended.
+        """
         values = _batch_values(batch) | {"owner": batch.caller.name}
         names = ", ".join(values)
         places = ", ".join(f":{name}" for name in values)
         with self._writing() as at:
             count = at.execute(
                 f"INSERT INTO batches ({names}) SELECT {places} "
-                "WHERE EXISTS (SELECT 1 FROM files WHERE id = :input_file_id)",
-                values,
+                "WHERE EXISTS (SELECT 1 FROM files WHERE id = :input_file_id) AND (SELECT count(*) "
+                f"FROM batches WHERE owner = :owner AND status IN {_words(UNFINISHED)}) < :most",
+                values | {"most": most_of_owner},
             ).rowcount
         return count > 0
 
@@ -176,6 +181,11 @@ class Ledger:
             f"SELECT id FROM batches WHERE status IN {_words(UNFINISHED)} ORDER BY seq"
         )
         return [id for (id,) in found]
+
+    def states(self) -> dict[str, int]:
+        """How many batches are kept in each state, those with none included."""
+        found = dict(self._rows("SELECT status, count(*) FROM batches GROUP BY status"))
+        return {state: found.get(state, 0) for state in (*UNFINISHED, *ENDED)}
 
     def move(
         self,

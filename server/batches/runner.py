@@ -18,6 +18,9 @@ logger = logging.getLogger(__name__)
 MAX_UNFINISHED = 100
 """Batches that may run at once; each holds a few files open."""
 
+MAX_UNFINISHED_OF_ONE = 50
+"""Those of one caller, so that none takes the places of all others."""
+
 _CHECKS = 2
 _REST_SECONDS = 30
 _SWEEP_SECONDS = 60 * 60
@@ -67,19 +70,20 @@ class Runner:
         """
         unfinished = len(self._runs) + self._adding
         if unfinished >= MAX_UNFINISHED:
-            raise Busy(
-                "concurrency_limit",
-                f"{unfinished} batches have not ended, the most that run at once; "
-                f"ask again in {_RETRY_SECONDS} seconds",
-                _RETRY_SECONDS,
-            )
+            raise _full(f"{unfinished} batches have not ended, the most that run at once")
+        ledger = self.folder.ledger
         # Others are asked for while this one is being written down.
         self._adding += 1
         try:
-            added = await asyncio.to_thread(self.folder.ledger.add_batch, batch)
+            added = await asyncio.to_thread(ledger.add_batch, batch, MAX_UNFINISHED_OF_ONE)
         finally:
             self._adding -= 1
         if not added:
+            if await asyncio.to_thread(ledger.file, batch.input_file_id, None) is not None:
+                raise _full(
+                    f"{MAX_UNFINISHED_OF_ONE} batches of this caller have not ended, the most that "
+                    "one may have"
+                )
             raise Refused("unknown_file", f"no file {batch.input_file_id} is kept", "input_file_id")
         self._begin(batch.id)
 
@@ -130,3 +134,9 @@ class Runner:
     async def _rest(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stopped.wait(), seconds)
+
+
+def _full(problem: str) -> Busy:
+    return Busy(
+        "concurrency_limit", f"{problem}; ask again in {_RETRY_SECONDS} seconds", _RETRY_SECONDS
+    )

@@ -31,8 +31,9 @@ def exported(tmp_path_factory) -> dict[str, set[str]]:
     """Sample name -> names of its labels, of a server that has seen everything."""
     stub = StubEngine(LIMITS)
     stub.memory = DeviceMemory(used=1, reserved=2, free=3, total=4)
-    log = tmp_path_factory.mktemp("log") / "log.db"
-    with running(stub.as_engine, ServerConfig(limits=LIMITS, decision_log=str(log))) as server:
+    log, batches = (str(tmp_path_factory.mktemp("kept") / name) for name in ("log.db", "batches"))
+    config = ServerConfig(limits=LIMITS, decision_log=log, batch_dir=batches)
+    with running(stub.as_engine, config) as server:
         assert server.score(request("x", question(template=f"\n{POOR}{{?}}"))).status_code == 200
         assert server.score({}).status_code == 400
         text = server.http.get("/metrics").text

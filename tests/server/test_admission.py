@@ -78,3 +78,14 @@ def test_who_is_turned_away_is_told_when_what_waits_will_be_done(pace, seconds):
             told = refused(admission)
     assert told.retry_after_seconds == seconds
     assert f"in {seconds} seconds" in told.message
+
+
+def test_those_that_are_about_to_take_a_place_count_at_the_door():
+    admission = admission_of(requests=1)
+    admission.check_requests(NOW, entering=1)
+    with pytest.raises(Busy, match="2 requests are in work and the queue holds 1"):
+        admission.check_requests(NOW, entering=2)
+    with admission.slot(NOW, 0):
+        admission.check_requests(LATER, entering=1)
+        with pytest.raises(Busy):
+            admission.check_requests(NOW, entering=1)

@@ -5,12 +5,15 @@ import json
 import logging
 import logging.config
 import re
+import threading
+from typing import Any
 
 import pytest
 
 from spinf_serve.server.config import ServerConfig
 from spinf_serve.server.logs import JsonFormatter, log_config, without_message
 from tests.contract.conftest import LIMITS
+from tests.contract.test_server import until
 from tests.support.servers import question, request, running
 from tests.support.stub_engine import StubEngine
 
@@ -103,6 +106,49 @@ def test_health_checks_that_go_well_are_silent_and_others_are_not(log):
         assert server.http.get("/readyz").status_code == 503
     statuses = [json.loads(line)["status"] for line in formatted("json", *records_of(log))]
     assert statuses == [405, 503]
+
+
+def test_a_health_check_that_fails_is_told_of_once_and_when_it_goes_well_again(log):
+    with running(StubEngine(LIMITS).as_engine, ServerConfig(limits=LIMITS)) as server:
+        for draining in (True, False, True):
+            server.service.draining = draining
+            for _ in range(3):
+                assert server.http.get("/readyz").status_code == (503 if draining else 200)
+    statuses = [json.loads(line)["status"] for line in formatted("json", *records_of(log))]
+    assert statuses == [503, 200, 503]
+
+
+def test_of_many_refusals_a_few_have_a_line_and_the_others_are_counted(log):
+    stub = StubEngine(LIMITS)
+    with running(stub.as_engine, ServerConfig(limits=LIMITS, queue=1)) as server:
+        stub.gate.clear()
+        asking = [threading.Thread(target=server.score, args=(request(),)) for _ in range(2)]
+        for one in asking:
+            one.start()
+        until(lambda: server.service.admission.in_flight == 2)
+        for _ in range(40):
+            assert server.score(request()).status_code == 429
+        until(lambda: told(refusals(log)) == 40)
+        stub.gate.set()
+        for one in asking:
+            one.join()
+    lines = refusals(log)
+    single = [line for line in lines if "requests" not in line]
+    sums = [line for line in lines if "requests" in line]
+    assert 10 <= len(single) < 40 and sums
+    assert all(line["request_id"] and line["route"] == "/v1/score" for line in single)
+    assert {line["code"] for line in lines} == {"concurrency_limit"}
+    assert {line["key"] for line in sums} == {"anonymous"}
+
+
+def refusals(log) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in formatted("json", *records_of(log))]
+    return [line for line in found if line["status"] == 429]
+
+
+def told(lines: list[dict[str, Any]]) -> int:
+    """How many requests some lines tell of."""
+    return sum(line.get("requests", 1) for line in lines)
 
 
 def test_a_path_or_an_id_cannot_begin_a_line_of_its_own(log):

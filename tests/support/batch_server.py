@@ -8,7 +8,7 @@ import sys
 
 import uvicorn
 
-from spinf_serve.server.app import bind, create_app
+from spinf_serve.server.app import bind, create_app, http_config
 from spinf_serve.server.config import ServerConfig
 from tests.support.servers import no_packs
 from tests.support.stub_engine import StubEngine
@@ -22,7 +22,7 @@ def main(folder: str, step_seconds: str, rows: str = "4") -> None:
     app = create_app(stub.as_engine, config, no_packs())
     listening = bind("127.0.0.1", 0)
     print(f"http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
-    uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
+    uvicorn.Server(http_config(app, log_level="warning")).run(sockets=[listening])
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import uvicorn
 from spinf_serve.engine.api import Turn
 from spinf_serve.engine.work import Limits, Result, Work
 from spinf_serve.packs.errors import SpinfError
-from spinf_serve.server.app import bind, create_app
+from spinf_serve.server.app import bind, create_app, http_config
 from spinf_serve.server.config import ServerConfig
 from tests.support.servers import no_packs
 from tests.support.stub_engine import StubEngine, StubJob
@@ -64,7 +64,7 @@ def main(folder: str) -> None:
     listening = bind("127.0.0.1", 0)
     port = cast(int, listening.getsockname()[1])
     print(f"http://127.0.0.1:{port}", flush=True)
-    uvicorn.Server(uvicorn.Config(app, log_level="critical")).run(sockets=[listening])
+    uvicorn.Server(http_config(app)).run(sockets=[listening])
 
 
 if __name__ == "__main__":

@@ -6,9 +6,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from spinf_serve.engine.api import DeviceMemory
+from spinf_serve.server.batches.ledger import Ledger
 from spinf_serve.server.config import ServerConfig
+from spinf_serve.server.connection import Connections, Patience
 from spinf_serve.server.decision_log.log import DecisionLog, LogCounts
-from spinf_serve.server.gauges import Gauges
+from spinf_serve.server.gauges import Gauges, Watched
 from spinf_serve.server.keys import KeyRing
 from spinf_serve.server.metrics import Described, Metrics
 from spinf_serve.server.service import Service
@@ -23,7 +25,7 @@ _INTRODUCTION = """# Metrics
 Histograms have `_bucket`, `_sum` and `_count`. Labels never hold ids, addresses or texts of callers:
 `key` is the name of a [key](operations.md#keys), `token` or `trusted_token` for those of the settings,
 `anonymous` without one. Those of the engine are there once the model is loaded, those of the card on a
-card, those of the decision log where one is kept.
+card, those of the decision log and of batches where these are kept.
 
 | Metric | Kind | Labels | What it is |
 |---|---|---|---|
@@ -55,8 +57,15 @@ def _of_gauges() -> Iterator[Described]:
     service = Service(ServerConfig(), worker, no_packs())
     log: Any = SimpleNamespace(counts=lambda: LogCounts(0, 0, 0, False))
     try:
-        families = Gauges(service, Traffic(), KeyRing((), None), cast(DecisionLog, log)).collect()
-        for family in families:
+        watched = Watched(
+            service,
+            Traffic(),
+            Connections(Patience(1, 1, 1, 1)),
+            KeyRing((), None),
+            cast(DecisionLog, log),
+            cast(Ledger, SimpleNamespace(states=lambda: {"completed": 0})),
+        )
+        for family in Gauges(watched).collect():
             end = {"counter": "_total", "info": "_info"}.get(family.type, "")
             labels = tuple(family.samples[0].labels)
             kind = "gauge" if family.type == "info" else family.type

@@ -14,7 +14,7 @@ import uvicorn
 from spinf_serve.engine.api import Engine
 from spinf_serve.packs.catalogue import load_catalogue
 from spinf_serve.packs.sources import Access
-from spinf_serve.server.app import bind, create_app
+from spinf_serve.server.app import bind, create_app, http_config
 from spinf_serve.server.config import ServerConfig
 from spinf_serve.server.served_packs import ServedPacks
 from spinf_serve.server.service import Service
@@ -58,11 +58,7 @@ def running(
     """Runs a server on a free port until the end of the block; waits until it is ready."""
     app = create_app(open_engine, config, packs or no_packs())
     listening = bind("127.0.0.1", 0)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app, log_config=None, access_log=False, timeout_keep_alive=config.keepalive_seconds
-        )
-    )
+    server = uvicorn.Server(http_config(app))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"

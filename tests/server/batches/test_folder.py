@@ -63,7 +63,7 @@ def made(folder: BatchFolder, caller: Caller = ANYBODY, **changes) -> Batch:
         expires_at=2000,
     )
     batch = replace(batch, **changes)
-    assert folder.ledger.add_batch(batch)
+    assert folder.ledger.add_batch(batch, 100)
     return batch
 
 

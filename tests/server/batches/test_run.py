@@ -1,6 +1,7 @@
 """Batches that expire, that a server finds in the middle of something, and folders that fail."""
 
 import json
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -34,8 +35,8 @@ ROWS = [
 ]
 
 
-def config(folder: Path, rows: int = 2) -> ServerConfig:
-    return ServerConfig(batch_dir=str(folder), batch_rows=rows)
+def config(folder: Path, rows: int = 2, **changes: Any) -> ServerConfig:
+    return ServerConfig(batch_dir=str(folder), batch_rows=rows, **changes)
 
 
 def left(folder: Path, status: str = VALIDATING, **changes) -> str:
@@ -60,7 +61,7 @@ def left(folder: Path, status: str = VALIDATING, **changes) -> str:
         expires_at=now + 9999,
     )
     batch = replace(batch, status=status, **changes)
-    shelf.ledger.add_batch(batch)
+    shelf.ledger.add_batch(batch, 100)
     shelf.close()
     return batch.id
 
@@ -238,13 +239,52 @@ def test_too_many_batches_at_once_are_turned_away(tmp_path, monkeypatch):
         stub.gate.set()
 
 
+def test_one_caller_leaves_places_for_batches_of_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(running_batches, "MAX_UNFINISHED_OF_ONE", 2)
+    stub = StubEngine()
+    stub.gate.clear()
+    keys = ("ann: the-key-of-ann-is-long", "bob: the-key-of-bob-is-long")
+    row = {"custom_id": "a", "method": "POST", "url": "/v1/score", "body": request()}
+    with running(stub.as_engine, config(tmp_path, keys=keys)) as server:
+
+        def asked(name: str) -> list[int]:
+            headers = {"Authorization": f"Bearer the-key-of-{name}-is-long"}
+            sent = {"file": ("a.jsonl", json.dumps(row).encode())}
+            file = server.http.post(
+                "/v1/files", files=sent, data={"purpose": "batch"}, headers=headers
+            ).json()
+            body = {
+                "input_file_id": file["id"],
+                "endpoint": "/v1/score",
+                "completion_window": "1h",
+            }
+
+            def post(_: int) -> int:
+                answer = server.http.post("/v1/batches", json=body, headers=headers)
+                if answer.status_code == 429:
+                    assert "of this caller" in answer.json()["error"]["message"]
+                return int(answer.status_code)
+
+            with ThreadPoolExecutor(4) as pool:
+                return sorted(pool.map(post, range(4)))
+
+        assert asked("ann") == asked("bob") == [200, 200, 429, 429]
+        text = server.http.get(
+            "/metrics", headers={"Authorization": "Bearer the-key-of-ann-is-long"}
+        ).text
+        counts = dict(re.findall(r'spinf_batches\{status="(\w+)"\} (\S+)', text))
+        assert float(counts["validating"]) + float(counts["in_progress"]) == 4
+        assert float(counts["completed"]) == 0
+        stub.gate.set()
+
+
 def test_batches_asked_for_at_once_are_counted_before_they_are_written_down(tmp_path, monkeypatch):
     monkeypatch.setattr(running_batches, "MAX_UNFINISHED", 3)
     add = Ledger.add_batch
 
-    def slowly(ledger: Ledger, batch: Any) -> bool:
+    def slowly(ledger: Ledger, batch: Any, most_of_owner: int) -> bool:
         time.sleep(0.2)
-        return add(ledger, batch)
+        return add(ledger, batch, most_of_owner)
 
     monkeypatch.setattr(Ledger, "add_batch", slowly)
     stub = StubEngine()

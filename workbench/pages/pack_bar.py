@@ -88,16 +88,29 @@ def draw_bar(bench: Bench, draft: Draft) -> None:
     desk, user, file = bench.desk, bench.user, draft.file
     key = key_of(file)
     found = checked(draft.text, file.name)
-    left, *buttons = st.columns([5, 1.2, 1, 1], vertical_alignment="center")
-    with left:
-        words = [f"**{desk.name_of(file)}**"]
-        words.append(":orange-badge[unsaved]" if draft.unsaved else ":green-badge[saved]")
-        if found.errors:
-            words.append(f":red-badge[{_many(found.errors, 'fault')}]")
-        elif found.marks:
-            words.append(":orange-badge[numbers of another wording]")
-        st.markdown(" ".join(words))
-    buttons[0].button(
+    words = [f"**{desk.name_of(file)}**"]
+    words.append(":orange-badge[unsaved]" if draft.unsaved else ":green-badge[saved]")
+    if found.errors:
+        words.append(f":red-badge[{_many(found.errors, 'fault')}]")
+    elif found.marks:
+        words.append(":orange-badge[numbers of another wording]")
+    with st.container(
+        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
+    ):
+        st.markdown(" ".join(words), width="content")
+        with st.container(horizontal=True, width="content", gap="small"):
+            _buttons(desk, user, draft, key)
+    _say()
+    if mine(file) is not None:
+        _two_tabs(bench, draft)
+    elif draft.moved:
+        _file_moved(bench, draft)
+    _watch(desk, file, draft.revision)
+
+
+def _buttons(desk: Desk, user: str, draft: Draft, key: str) -> None:
+    file = draft.file
+    st.button(
         "Save",
         key=f"save-{key}",
         type="primary",
@@ -105,32 +118,23 @@ def draw_bar(bench: Bench, draft: Draft) -> None:
         disabled=not draft.unsaved,
         help="Write the draft into the file (Ctrl+S in the editor).",
         on_click=partial(_click_save, desk, user, file),
-        width="stretch",
     )
-    buttons[1].button(
+    st.button(
         "Undo",
         key=f"undo-{key}",
         icon=":material/undo:",
         disabled=not draft.undo,
         help=f"One step back; {_many(draft.undo, 'step')} are kept, also after a reload.",
         on_click=partial(_click_walk, desk, user, file, "undo"),
-        width="stretch",
     )
-    buttons[2].button(
+    st.button(
         "Redo",
         key=f"redo-{key}",
         icon=":material/redo:",
         disabled=not draft.redo,
         help="One step forth again.",
         on_click=partial(_click_walk, desk, user, file, "redo"),
-        width="stretch",
     )
-    _say()
-    if mine(file) is not None:
-        _two_tabs(bench, draft)
-    elif draft.moved:
-        _file_moved(bench, draft)
-    _watch(desk, file, draft.revision)
 
 
 @st.fragment(run_every="3s")

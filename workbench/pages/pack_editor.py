@@ -18,11 +18,20 @@ from spinf_serve.workbench.parts.editor.component import editor
 
 MOST_SHOWN = 12
 
+_STYLE = """<style>
+div:has(> .st-key-pack-text-wide) {flex: 5 1 34rem; min-width: min(34rem, 100%)}
+div:has(> .st-key-pack-text-narrow) {flex: 2 1 15rem; min-width: 15rem}
+</style>"""
+# Faults stand beside the editor where there is room, else below it.
+
 
 def draw(bench: Bench, draft: Draft) -> None:
     """Draw the tab."""
     found = pack_bar.checked(draft.text, draft.file.name)
-    wide, narrow = st.columns([7, 3])
+    st.html(_STYLE)
+    with st.container(horizontal=True, gap="medium"):
+        wide = st.container(key="pack-text-wide")
+        narrow = st.container(key="pack-text-narrow")
     with wide:
         _editor(bench, draft, found)
         st.caption(
@@ -73,7 +82,7 @@ def _faults(bench: Bench, draft: Draft, found: Checked) -> None:
     else:
         _stale_numbers(bench, draft)
     for number, mark in enumerate(found.marks[:MOST_SHOWN]):
-        with st.container(border=True):
+        with st.container(border=True, gap="xsmall"):
             st.button(
                 f"Line {mark.line}, column {mark.column}",
                 key=f"jump-{key}-{number}",

@@ -55,11 +55,11 @@ def draw(bench: Bench, draft: Draft) -> None:
                 "question": [one.question for one in found],
                 "values": [", ".join(f"{k}: {v}" for k, v in one.values.items()) for one in found],
                 "what is asked": [one.text.replace("\n", "↵") for one in found],
-                "options": [[option_word(option) for option in one.options] for one in found],
             }
         )
         if sizes is not None:
             table["tokens"] = [sizes[at] for at in places[first : first + most]]
+        table["options"] = [[option_word(option) for option in one.options] for one in found]
         if not table["values"].any():
             del table["values"]
         return table
@@ -77,19 +77,23 @@ def _cost(bench: Bench, draft: Draft, pack: Pack) -> Costs | None:
         return None
     told = found.per_1000
     rows = found.counted.rows
-    columns = st.columns(4)
-    columns[0].metric(
-        "Tokens for 1,000 contents",
-        f"{told.tree.tokens:,.0f}",
-        help="What the model reads: each content once, and what questions begin with in common once.",
+    metrics = (
+        (
+            "Tokens for 1,000 contents",
+            f"{told.tree.tokens:,.0f}",
+            "What the model reads: each content once, and once what questions begin with in common.",
+        ),
+        (
+            "As one call per question",
+            f"{told.apart.tokens:,.0f}",
+            "The same questions as calls of their own, each with the content again.",
+        ),
+        ("Saved by reading once", f"{told.times:.1f} ×", None),
+        ("Tokens of a content", f"{found.counted.content_tokens / rows:,.0f}", None),
     )
-    columns[1].metric(
-        "As one call per question",
-        f"{told.apart.tokens:,.0f}",
-        help="The same questions as calls of their own, each with the content again.",
-    )
-    columns[2].metric("Saved by reading once", f"{told.times:.1f} ×")
-    columns[3].metric("Tokens of a content", f"{found.counted.content_tokens / rows:,.0f}")
+    with st.container(horizontal=True, gap="large"):
+        for label, value, help in metrics:
+            st.metric(label, value, help=help, width="content")
     refused = sum(found.refused.values())
     told_off = f" {refused} are refused and not in it." if refused else ""
     per_day = bench.desk.settings().get("per_day")

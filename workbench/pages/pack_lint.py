@@ -16,7 +16,7 @@ from spinf_serve.workbench.frame import Bench, stamp
 from spinf_serve.workbench.pages import pack_bar
 from spinf_serve.workbench.parts.waiting import outcome, tokens
 
-MOST_SHOWN = 60
+MOST_SHOWN = 40
 
 
 def draw(bench: Bench, draft: Draft) -> None:
@@ -36,15 +36,8 @@ def draw(bench: Bench, draft: Draft) -> None:
         st.success("Nothing was found.", icon=":material/check_circle:")
     st.caption(_basis(bench, rows, limits_model))
     key = key_of(draft.file)
-    rules = sorted({one.rule for one in report.findings})
-    chosen = None
-    if len(rules) > 1:
-        chosen = st.pills("Only of the rule", rules, format_func=_name, key=f"lint-rule-{key}")
-    shown = [one for one in report.findings if chosen in (None, one.rule)]
-    for number, finding in enumerate(shown[:MOST_SHOWN]):
-        _finding(draft, finding, f"{key}-{number}")
-    if len(shown) > MOST_SHOWN:
-        st.caption(f"And {len(shown) - MOST_SHOWN} more.")
+    for rule in dict.fromkeys(one.rule for one in report.findings):
+        _rule(draft, rule, [one for one in report.findings if one.rule == rule], key)
     if report.waived:
         with st.expander(f"Accepted by the pack: {len(report.waived)}"):
             for finding, waiver in report.waived:
@@ -58,27 +51,33 @@ def draw(bench: Bench, draft: Draft) -> None:
                 st.caption(told)
 
 
-def _finding(draft: Draft, finding: Finding, key: str) -> None:
-    with st.container(border=True):
-        left, right = st.columns([6, 1], vertical_alignment="center")
-        with left:
-            st.markdown(f"**{_name(finding.rule)}** on `{finding.on}`")
-            st.write(finding.message)
-            st.caption(f"{RULES[finding.rule].finds}. What to do: {finding.remedy}.")
-        line = _line_of(draft.text, finding.on)
-        if line is not None:
-            right.button(
-                f"Line {line}",
-                key=f"lint-go-{key}",
-                help="Open it in the editor.",
+def _rule(draft: Draft, rule: str, findings: Sequence[Finding], key: str) -> None:
+    """A rule with all that it found, the remedy told once."""
+    many = f" · {len(findings)}" if len(findings) > 1 else ""
+    with st.expander(f"**{_name(rule).capitalize()}**{many}", expanded=True):
+        st.markdown(f"{RULES[rule].finds.capitalize()}. **What to do:** {RULES[rule].remedy}.")
+        shown = findings[:MOST_SHOWN]
+        for number, finding in enumerate(shown):
+            left, right = st.columns([1, 4], vertical_alignment="center")
+            line = _line_of(draft.text, finding.on)
+            left.button(
+                finding.on,
+                key=f"lint-go-{key}-{rule}-{number}",
+                type="tertiary",
+                icon=":material/edit:",
+                disabled=line is None,
+                help=None if line is None else f"Open line {line} in the editor.",
                 on_click=_open,
                 args=(line,),
             )
+            right.text(finding.message)
+        if len(findings) > len(shown):
+            st.caption(f"And {len(findings) - len(shown)} more.")
 
 
-def _open(line: int) -> None:
+def _open(line: int | None) -> None:
     st.session_state["tab"] = "Text"
-    pack_bar.jump_to(line, 1)
+    pack_bar.jump_to(line or 1, 1)
 
 
 def _report(

@@ -14,6 +14,7 @@ import numpy as np
 
 from spinf_serve.engine.decoding import Decoding, Places
 from spinf_serve.engine.extraction.answers import SlotAnswers
+from spinf_serve.engine.extraction.search import Effort
 from spinf_serve.engine.schedule import Schedule
 from spinf_serve.engine.scoring.job import Job
 from spinf_serve.engine.stats import Stats
@@ -22,6 +23,11 @@ from spinf_serve.engine.turn import Turn
 
 PASSES_UNDER_WAY: Final = 8
 """Works with slots are under way as long as their trees have the rows of so many passes."""
+
+_SAVED_PASSES: Final = 2
+_LEAST_SAVED: Final = 8192
+"""And as long as they cannot save more rows than so many passes have, or so many where those are small.
+Rows that were saved once keep their memory."""
 
 
 @dataclass(slots=True, eq=False)
@@ -33,10 +39,12 @@ class _Running:
         step: what is read next for its slots.
         opened_at: when its tree was read, in seconds; None before.
         ended_at: when its last slot ended.
+        most_saved: rows that it may have saved at a time.
     """
 
     job: Job
     turn: Turn
+    most_saved: int
     decoding: Decoding | None = None
     step: Tree | None = None
     opened_at: float | None = None
@@ -58,6 +66,7 @@ class SlotWorks:
         self._schedule = schedule
         self._stats = stats
         self._most_rows = PASSES_UNDER_WAY * pass_tokens
+        self._most_saved = max(_SAVED_PASSES * pass_tokens, _LEAST_SAVED)
         self._vocab_size = vocab_size
         self._next_key = next_key
         self._places = Places()
@@ -65,6 +74,7 @@ class SlotWorks:
         self._by_step: dict[int, _Running] = {}
         self._waiting: list[_Running] = []
         self._rows = 0
+        self._may_save = 0
 
     @property
     def saved_rows(self) -> int:
@@ -73,7 +83,7 @@ class SlotWorks:
 
     def put(self, job: Job, turn: Turn) -> None:
         """Queues a work, now or when others have ended."""
-        running = _Running(job, turn)
+        running = _Running(job, turn, _most_saved(job))
         self._running[job.tree.key] = running
         self._waiting.append(running)
         self._admit()
@@ -122,6 +132,7 @@ class SlotWorks:
             return
         running.decoding.end()
         self._rows -= job.tree.packed_tokens
+        self._may_save -= running.most_saved
         if running.step is not None:
             self._by_step.pop(running.step.key, None)
             self._schedule.drop(running.step)
@@ -144,15 +155,31 @@ class SlotWorks:
         while self._waiting:
             first = min(self._waiting, key=lambda one: one.turn.priority)
             tree = first.job.tree
-            if self._rows and self._rows + tree.packed_tokens > self._most_rows:
+            if self._rows and (
+                self._rows + tree.packed_tokens > self._most_rows
+                or self._may_save + first.most_saved > self._most_saved
+            ):
                 return
             self._waiting.remove(first)
             self._rows += tree.packed_tokens
+            self._may_save += first.most_saved
             openings = first.job.forest.openings
             first.decoding = Decoding(
                 tree, openings, first.job.slots, self._places, self._vocab_size
             )
             self._schedule.put(tree, first.turn)
+
+
+def _most_saved(job: Job) -> int:
+    """Rows between the trunk and the slots, and as many as continuations may have at most."""
+    openings = job.forest.openings
+    prompts = sum(int(job.tree.trie.depth[opening.node]) + 1 for opening in openings)
+    beams = Effort().beams
+    written = sum(
+        slot.max_tokens * (beams if slot.sampling is None else slot.sampling.n) * len(slot.prompts)
+        for slot in job.work.slots
+    )
+    return len(job.tree.chain) + prompts + written
 
 
 def is_finite(tree: Tree) -> bool:

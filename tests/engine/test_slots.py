@@ -172,6 +172,27 @@ def test_only_so_many_works_are_under_way():
     assert fake(engine).most_kept <= 3
 
 
+def test_works_that_may_save_more_rows_than_there_may_be_wait_for_others(monkeypatch):
+    monkeypatch.setattr("spinf_serve.engine.slot_works._LEAST_SAVED", 100)
+    one = slot('\nIt says "', max_tokens=4)
+    works = [Work(f"{n}", (), slots=(one,)) for n in range(9)]
+    most = len("\nIt says ") + 1 + 6 * 4
+    engine = engine_of(token_budget=50)
+    jobs = [engine.compile(work) for work in works]
+    for job in jobs:
+        engine.submit(job)
+    found, saved = {}, []
+    while engine.pending:
+        for job, outcome in engine.step():
+            assert isinstance(outcome, Result)
+            found[job.tree.key] = outcome.slots
+        saved.append(engine._slots.saved_rows)
+    assert [found[job.tree.key] for job in jobs] == [filled(engine_of(), work)[0] for work in works]
+    # A hundred hold two of these works, though a pass has room for the trees of more.
+    assert 0 < max(saved) <= 100 // most * most
+    assert not engine._slots.saved_rows
+
+
 def test_scoring_waits_for_no_step():
     """Beside works that decode a question is answered in as many passes as it is alone."""
 

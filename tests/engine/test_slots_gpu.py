@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from typing import Any, cast
 
 import pytest
 import torch
@@ -67,7 +68,8 @@ def _model(name: str, ops: Ops) -> Model:
 def _graphs(name: str, scheme: str):
     from spinf_serve.engine.graphs import Graphs
 
-    graphs = Graphs(_on_card(name, scheme), _on_card(name, scheme).ops)
+    model = _on_card(name, scheme)
+    graphs = Graphs(model, cast(Any, model.ops))
     graphs.record()
     return graphs
 

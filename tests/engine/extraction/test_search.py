@@ -112,6 +112,32 @@ def test_a_usual_search_finds_the_best_answers_and_no_more_than_their_probabilit
         assert answer.p <= by_key[text_key(answer.text)] + 1e-12
 
 
+@pytest.mark.parametrize("sharpness", (1.0, 4.0, 12.0))
+@pytest.mark.parametrize("seed", range(6))
+def test_what_a_usual_search_has_not_found_is_no_more_than_its_mass_leaves(seed, sharpness):
+    """An answer's own probability lies between what is told and that with all that was not found."""
+    tokenizer = ToyTokenizer(WORDS)
+    model = ToyModel(tokenizer.vocab_size, seed, sharpness=sharpness)
+    slot = TextSearch(Vocabulary(tokenizer), '"', max_tokens=MOST)
+    run(slot, model)
+    answers = slot.answers()
+    whole = {
+        text_key(text): p for text, p in merged(text_oracle(model, tokenizer.pieces, '"'), text_key)
+    }
+    told = {text_key(answer.text): answer.p for answer in answers.found}
+    everything = math.fsum(whole.values())
+    missing = everything - answers.mass
+    assert answers.mass == pytest.approx(math.fsum(told.values()))
+    # A sharp model leaves little, and its answers are exact but for that.
+    assert missing < {1.0: 0.15, 4.0: 0.03, 12.0: 0.01}[sharpness]
+    for key, p in whole.items():
+        assert told.get(key, 0.0) <= p + 1e-12
+        assert p <= told.get(key, 0.0) + missing + 1e-12
+    # A spelling is given up below two hundredths of the best answer, and an answer has several.
+    best = max([0.02, *told.values()])
+    assert all(p < 0.12 * best for key, p in whole.items() if key not in told)
+
+
 def test_no_answer_is_longer_than_its_tokens_and_none_ends_in_half_a_character():
     tokenizer = ToyTokenizer((b"\xc3", b"\xa4", "a", '"'))
     model = ToyModel(tokenizer.vocab_size, 7, sharpness=0.1)

@@ -158,11 +158,17 @@ def test_a_filled_step_saves_continues_and_reads_what_the_step_does(model, stays
     for fill, first_place in ((False, 1), (True, 40)):
         ops.make_places(80, shapes)
         trees = [
-            new_tree(key, np.array(trunk, np.int32), no_ints(), build_trie(paths), reads)
-            for key, (trunk, paths) in enumerate(
-                (([5, 7, 9, 11], [(1, 2, 3)]), ([4] * 70, [(8, 9)])), 21 + 10 * fill
+            new_tree(
+                key,
+                np.array(trunk, np.int32),
+                no_ints(),
+                build_trie([path]),
+                _reads(columns, len(path) - 1),
             )
-            for reads in (_reads(len(paths[0]) - 1, columns),)
+            for key, trunk, path in (
+                (21 + 10 * fill, (5, 7, 9, 11), (1, 2, 3)),
+                (22 + 10 * fill, (4,) * 70, (8, 9)),
+            )
         ]
         place = count(first_place)
         for tree in trees:
@@ -170,10 +176,10 @@ def test_a_filled_step_saves_continues_and_reads_what_the_step_does(model, stays
             tree.is_held = True
         steps = []
         for tree in trees:
+            assert tree.saves is not None
             behind = Behind(np.tile(tree.saves, (2, 1)), np.full(2, tree.trie.nodes, np.int32))
-            step = new_tree(
-                tree.key + 5, tree.trunk, no_ints(), build_trie([(3,), (6,)]), _reads(1, columns, 0)
-            )
+            trie = build_trie([(3,), (6,)])
+            step = new_tree(tree.key + 5, tree.trunk, no_ints(), trie, _reads(columns, 0, 1))
             steps.append(
                 dataclasses.replace(
                     step,
@@ -200,7 +206,7 @@ def test_a_filled_step_saves_continues_and_reads_what_the_step_does(model, stays
                 assert layout.top == 5
                 with torch.inference_mode(), nan_memory():
                     read = model.read_with_top(layout, model.forward(layout))
-                picked = slice(None)
+                picked = np.arange(len(plan.top_reads))
             else:
                 assert fitted.shape.steps
                 words = in_words(fitted.inner, DEVICE).to(DEVICE)
@@ -216,9 +222,8 @@ def test_a_filled_step_saves_continues_and_reads_what_the_step_does(model, stays
     assert not torch.equal(found[False][0][1], found[False][1][1][:2])
 
 
-def _reads(*nodes_and_columns):
-    *_, columns = [part for part in nodes_and_columns if isinstance(part, np.ndarray)]
-    nodes = sorted(node for node in nodes_and_columns if not isinstance(node, np.ndarray))
+def _reads(columns, *nodes):
+    """Columns of some nodes, and the five best tokens of the first."""
     starts = np.arange(len(nodes) + 1, dtype=np.int32) * len(columns)
     tops = np.array([5] + [0] * (len(nodes) - 1), np.int32)
     return Reads(np.array(nodes, np.int32), starts, np.tile(columns, len(nodes)), tops)

@@ -101,7 +101,7 @@ def make(
             of = count_rows(reading, subject.dataset, None)
             empty = floors(reading, subject.identity, prompts(pack.questions))
         with pq.ParquetWriter(beside, schema, compression="zstd") as writer:
-            done = after = 0
+            done = after = answered = 0
             while True:
                 progress(done, of)
                 with opened() as reading:
@@ -112,8 +112,10 @@ def make(
                 after = window[-1].number
                 done += len(window)
                 columns = _columns(subject, window, found)
+                answered += columns[schema.get_field_index("refused")].null_count
                 writer.write_table(pa.Table.from_arrays(columns, schema=schema))
-        told = _about(subject, {digest: np.array(values) for digest, values in empty.items()}, done)
+        on_empty = {digest: np.array(values) for digest, values in empty.items()}
+        told = _about(subject, on_empty) | {"rows": done, "answered": answered}
         # The Parquet file comes last: where it is, both are.
         words = about.with_name(f".{secrets.token_hex(8)}.part")
         words.write_text(json.dumps(told, ensure_ascii=False), "utf-8")
@@ -230,7 +232,7 @@ def _verdicts(
     ]
 
 
-def _about(subject: Subject, empty: dict[str, Any], rows: int) -> dict[str, Any]:
+def _about(subject: Subject, empty: dict[str, Any]) -> dict[str, Any]:
     """What is to be known of a view, as JSON."""
     pack, constants = subject.pack, subject.constants
     floor_p, rest = {}, {}
@@ -250,7 +252,6 @@ def _about(subject: Subject, empty: dict[str, Any], rows: int) -> dict[str, Any]
         "dataset": subject.dataset,
         "model": subject.identity.served,
         "bits": subject.identity.bits,
-        "rows": rows,
         "fitted": constants is not None,
         "thresholds": cuts,
         "floors": floor_p,

@@ -43,7 +43,7 @@ from spinf_serve.workbench.view_file import Subject, column_of, make
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Counts up when a view's columns change."""
 
 AT_ONCE: Final = 600_000

@@ -8,6 +8,9 @@ import streamlit as st
 
 PAGE_ROWS: Final = 50
 
+MOST_DOWNLOADED: Final = 100_000
+"""Rows of a table that are downloaded at most."""
+
 
 def paged(
     count: int,
@@ -16,6 +19,8 @@ def paged(
     *,
     page_rows: int = PAGE_ROWS,
     selectable: bool = False,
+    on_choose: Callable[[int], None] | None = None,
+    chosen: int | None = None,
     **options: Any,
 ) -> int | None:
     """Draw one page of a table.
@@ -23,7 +28,10 @@ def paged(
     Args:
         count: rows in all.
         fetch: the rows from an offset on, at most so many.
+        key: names the table and what it lists: another filter, another key, first page.
         selectable: whether a row can be chosen.
+        on_choose: called with its place in the whole table when that happens, before the page runs.
+        chosen: place of the row that is chosen at first, which opens its page.
         options: further ones of `st.dataframe`.
 
     Returns the place of the chosen row in the whole table; None when none is.
@@ -32,25 +40,67 @@ def paged(
         st.caption("No rows.")
         return None
     pages = -(-count // page_rows)
-    page = 1
+    page = opened = 1
     if pages > 1:
-        page = min(int(st.session_state.get(f"{key}-page", 1)), pages)
+        opened = 1 if chosen is None else min(chosen // page_rows + 1, pages)
+        page = int(st.session_state.get(f"{key}-page", opened))
+        if page > pages:
+            page = st.session_state[f"{key}-page"] = pages
     first = (page - 1) * page_rows
     data = fetch(first, page_rows)
-    if selectable:
+    widget = f"{key}-rows-{page}"
+    if selectable or on_choose is not None:
+
+        def take() -> None:
+            rows = st.session_state[widget].selection.rows
+            if on_choose is not None and rows:
+                on_choose(first + rows[0])
+
+        default: Any = None
+        if chosen is not None and 0 <= chosen - first < len(data):
+            default = {"selection": {"rows": [chosen - first]}}
         found = st.dataframe(
             data,
-            key=f"{key}-rows-{page}",
+            key=widget,
             hide_index=True,
-            on_select="rerun",
+            on_select=take if on_choose is not None else "rerun",
             selection_mode="single-row",
+            selection_default=default,
             **options,
         )
-        chosen = list(found.selection.rows)
+        rows = list(found.selection.rows)
     else:
-        st.dataframe(data, key=f"{key}-rows-{page}", hide_index=True, **options)
-        chosen = []
+        st.dataframe(data, key=widget, hide_index=True, **options)
+        rows = []
     if pages > 1:
-        st.pagination(pages, key=f"{key}-page")
-        st.caption(f"Rows {first + 1:,} to {first + len(data):,} of {count:,}")
-    return first + chosen[0] if chosen else None
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.pagination(pages, default=opened, key=f"{key}-page")
+            st.caption(f"Rows {first + 1:,} to {first + len(data):,} of {count:,}")
+    return first + rows[0] if rows else None
+
+
+def download(
+    count: int, fetch: Callable[[int, int], pd.DataFrame], name: str, key: str, label: str = "CSV"
+) -> None:
+    """A button that downloads the whole table, read when it is pressed.
+
+    Args:
+        count, fetch: as for `paged`.
+        name: of the file, without an ending.
+    """
+    most = min(count, MOST_DOWNLOADED)
+    told = None
+    if count > most:
+        told = f"The first {most:,} of {count:,} rows: filter to get others."
+    st.download_button(
+        label,
+        lambda: fetch(0, most).to_csv(index=False).encode(),
+        file_name=f"{name}.csv",
+        mime="text/csv",
+        key=f"{key}-download",
+        type="tertiary",
+        icon=":material/download:",
+        on_click="ignore",
+        disabled=not count,
+        help=told,
+    )

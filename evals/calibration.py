@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special
 from sklearn.isotonic import IsotonicRegression
-from sklearn.model_selection import StratifiedGroupKFold
 
 from spinf_serve.evals.columns import (
     Numbers,
@@ -26,6 +25,7 @@ from spinf_serve.evals.columns import (
     truths,
     weights_of,
 )
+from spinf_serve.evals.cross_fit import split
 from spinf_serve.evals.metrics.areas import gap
 from spinf_serve.evals.metrics.probability import LEAST_P, logit
 from spinf_serve.packs.errors import Refused
@@ -232,8 +232,7 @@ def held_out(
     # The kind for all rows: what is judged is the map that will be used.
     kind = kind or choose(len(score))
     out = np.empty(len(score))
-    split = StratifiedGroupKFold(folds, shuffle=True, random_state=seed)
-    for kept, left in split.split(score[:, None], label, codes):
+    for kept, left in split(codes, label, folds, seed):
         given = None if weights is None else weight[kept]
         out[left] = _map(kind, score[kept], label[kept], given).apply(score[left])
     return out

@@ -7,30 +7,14 @@ import streamlit as st
 
 from spinf_serve.packs.pack import Pack
 from spinf_serve.workbench.desk import Desk
+from spinf_serve.workbench.masking import masked
+
+__all__ = ["HARM_TAGS", "is_about_harm", "masked", "show_text", "shown_text"]
 
 HARM_TAGS: Final = frozenset(
     {"moderation", "safety", "harm", "abuse", "hate", "violence", "selfharm", "sexual", "toxicity"}
 )
 """Packs with one of these tags have their texts hidden until they are asked for."""
-
-_MASKS: Final = (
-    (re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+"), "[email]"),
-    (re.compile(r"\b(?:https?://|www\.)\S+"), "[link]"),
-    (re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b"), "[account]"),
-    (re.compile(r"(?<![\w.,])(?:\d[ -]?){13,19}(?![\w])"), "[card]"),
-    (re.compile(r"(?<![\w.,])\+?\(?\d(?:[\s()./-]?\d){6,14}(?![\w])"), "[phone]"),
-    (re.compile(r"(?<![\w@])@\w{2,}"), "[handle]"),
-)
-
-
-def masked(text: str) -> str:
-    """The text with what looks like personal data replaced: addresses, numbers, links, handles.
-
-    Names of people stay: they cannot be told from other words without a model.
-    """
-    for pattern, word in _MASKS:
-        text = pattern.sub(word, text)
-    return text
 
 
 def is_about_harm(pack: Pack) -> bool:
@@ -41,7 +25,10 @@ def is_about_harm(pack: Pack) -> bool:
 
 def shown_text(desk: Desk, text: str) -> str:
     """A text as the project's setting wants it: as it is, or masked."""
-    return masked(text) if desk.settings().get("mask") else text
+    settings = desk.settings()
+    if not settings.get("mask"):
+        return text
+    return masked(text, orders=bool(settings.get("mask_orders")))
 
 
 def show_text(desk: Desk, pack: Pack | None, text: str, key: str) -> None:

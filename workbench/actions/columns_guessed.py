@@ -67,8 +67,8 @@ class ColumnSeen:
 
     @property
     def is_label(self) -> bool:
-        """Whether all of it says yes, no or unsure."""
-        return self.filled > 0 and self.other == 0 and self.yes + self.no > 0
+        """Whether most of it says yes, no or unsure; what does not is refused, and told."""
+        return self.yes + self.no > 0 and self.other < self.yes + self.no + self.unsure
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ def guessed(seen: Peek, categories: Collection[str]) -> dict[str, Any]:
         target = re.sub(r"^labels?[._ ]", "", name)
         if (column.is_label or target in categories) and target not in plan["labels"]:
             plan["labels"][target] = name
-            if not column.is_label and not column.yes + column.no:
+            if not column.yes + column.no:
                 plan["classes"].append(target)
             del left[name]
         elif name.casefold() in ("label", "class", "intent", "category") and column.values:

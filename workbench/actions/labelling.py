@@ -77,7 +77,7 @@ def targets_of(pack: Pack | None, labelled: Sequence[str]) -> list[TargetName]:
         for id, category in pack.categories.items():
             add(id, id if category.label is None else f"{category.label} ({id})")
         if pack.decision is not None:
-            add(DECISION, "the decision as a whole")
+            add(DECISION, "The decision as a whole")
     for target in labelled:
         if not target.startswith(QUESTION):
             add(target, target)
@@ -140,7 +140,11 @@ def answer(
         labels = [one for one in labels_on(connection, dataset, row_id) if one.target == target]
     others = [one for one in labels if one.annotator not in (annotator, annotator + SETTLED)]
     who = annotator
-    if settle and others and any(one.annotator == annotator for one in labels):
+    if (
+        settle
+        and others
+        and any(one.annotator == annotator and not one.adjudicated for one in labels)
+    ):
         who = annotator + SETTLED
     before = next((one for one in labels if one.annotator == who), None)
     own = own_of(labels, target, annotator)

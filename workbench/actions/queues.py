@@ -266,7 +266,7 @@ def shown(desk: Desk, found: Queue, place: int) -> Shown:
         ).fetchone()
         if at is None:
             return Shown(None, None)
-        return Shown(at[0], detail_of(connection, found.dataset, at[0]), at[1])
+        return Shown(at[0], detail_of(connection, found.dataset, at[0], beside=False), at[1])
 
 
 def open_places(desk: Desk, found: Queue, annotator: str) -> tuple[int, int | None]:

@@ -40,7 +40,7 @@ DISPUTED: Final = "disputed"
 """What is filtered by besides the values of labels."""
 
 SORTS: Final[Mapping[str, str]] = {
-    "number": "number",
+    "order of import": "number",
     "id": "row_id, number",
     "text": "text, number",
     "length": "length(text), number",
@@ -74,7 +74,7 @@ class Filter:
     drawn: str | None = None
     group: str | None = None
     digest: str | None = None
-    sort: str = "number"
+    sort: str = "order of import"
     descending: bool = False
 
     def where(self, dataset: str) -> tuple[str, list[Any]]:
@@ -279,8 +279,14 @@ def detail(project: Project, dataset: str, row_id: str) -> Detail | None:
         return detail_of(connection, dataset, row_id)
 
 
-def detail_of(connection: duckdb.DuckDBPyConnection, dataset: str, row_id: str) -> Detail | None:
-    """As `detail`, on a connection that is open."""
+def detail_of(
+    connection: duckdb.DuckDBPyConnection, dataset: str, row_id: str, *, beside: bool = True
+) -> Detail | None:
+    """As `detail`, on a connection that is open.
+
+    Args:
+        beside: whether to count the rows like it, which takes a look at all rows; else there are 0.
+    """
     found = connection.execute(
         "SELECT row_id, number, text, media, content_digest, context,"
         " CAST(parameters AS VARCHAR), slices, grp, split, drawn, weight"
@@ -291,11 +297,13 @@ def detail_of(connection: duckdb.DuckDBPyConnection, dataset: str, row_id: str) 
         return None
     id, number, text, media, digest, context, parameters, slices, group, *rest = found
     split, drawn, weight = rest
-    same = connection.execute(
-        "SELECT count(*) FILTER (content_digest = $2), count(*) FILTER (grp = $3) FROM item"
-        " WHERE dataset = $1 AND (content_digest = $2 OR grp = $3)",
-        [dataset, digest, group],
-    ).fetchall()[0]
+    same = (1, 0)
+    if beside:
+        same = connection.execute(
+            "SELECT count(*) FILTER (content_digest = $2), count(*) FILTER (grp = $3) FROM item"
+            " WHERE dataset = $1 AND (content_digest = $2 OR grp = $3)",
+            [dataset, digest, group],
+        ).fetchall()[0]
     labels = connection.execute(
         'SELECT row_id, target, value, annotator, "at", drawn, score_visible, adjudicated'
         ' FROM label WHERE dataset = ? AND row_id = ? ORDER BY target, "at", annotator',

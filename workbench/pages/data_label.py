@@ -76,6 +76,11 @@ def _choose(found: Bench, dataset: str, targets: list[TargetName]) -> None:
     st.caption(
         f"Rows come from {where}. The order stays as it is made, for everybody who opens it."
     )
+    if order == "random" and "random" not in names_of(found, dataset).drawn:
+        st.caption(
+            "Nobody said that chance chose these rows out of the traffic, so their labels count for no"
+            " promise, unless the rows have weights."
+        )
     if st.button("Start", type="primary", key="label-start", icon=":material/keyboard:"):
         with told():
             _start(found, dataset, target, order, who)

@@ -29,8 +29,8 @@ KEYS: Final = {"yes": "Y", "no": "N", UNSURE: "U"}
 SHARES: Final = (0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
 DELTA: Final = 0.05
 
-_SLOW: Final = 10.0
-"""What took so many seconds is looked up anew after ten times as many only."""
+_SLOW_SECONDS: Final = 0.5
+"""A count that takes longer is not taken anew with each key, but when it is asked for."""
 
 
 def draw(found: Bench, queue: Queue, who: str) -> None:
@@ -42,36 +42,39 @@ def draw(found: Bench, queue: Queue, who: str) -> None:
     right.button("All queues", key="queue-close", icon=":material/list:", on_click=_close)
     if queue.left_out:
         st.caption(f"{counted(queue.left_out, 'row')} without a score are not in this queue.")
-    work, side = st.columns([3, 2], gap="large")
-    with work:
-        _work(found, queue, who, named.values)
-    with side:
-        _guideline(found, queue.target)
-        standing_of(found, queue.dataset, queue.target)
+    _work(found, queue, who, named.values)
 
 
 @st.fragment
 def _work(found: Bench, queue: Queue, who: str, values: tuple[str, ...]) -> None:
     """What one key changes; nothing else of the page is drawn anew for it."""
-    with told():
-        state = _state(found, queue, who)
-        place = state.place
-        st.progress(
-            place / queue.rows,
-            text=f"Row {min(place + 1, queue.rows):,} of {queue.rows:,} · labelling as {who}",
-        )
-        show_fault()
-        at = queues.shown(found.desk, queue, place)
-        if at.row_id is None:
-            _end(found, queue, who)
-        else:
-            _row(found, queue, who, place, at)
-        _keys(found, queue, who, values, place, at)
-        if at.row is not None:
-            _beside(found, queue, who, at)
+    work, side = st.columns([3, 2], gap="large")
+    with work, told():
+        _place(found, queue, who, values)
+    with side, told():
+        _guideline(found, queue.target)
+        _standing(found, queue.dataset, queue.target)
 
 
-def _row(found: Bench, queue: Queue, who: str, place: int, at: Shown) -> None:
+def _place(found: Bench, queue: Queue, who: str, values: tuple[str, ...]) -> None:
+    """Draw the row where an annotator is, and its keys."""
+    place = _state(found, queue, who).place
+    st.progress(
+        place / queue.rows,
+        text=f"Row {min(place + 1, queue.rows):,} of {queue.rows:,} · labelling as {who}",
+    )
+    show_fault()
+    at = queues.shown(found.desk, queue, place)
+    if at.row_id is None:
+        _end(found, queue, who)
+    else:
+        _row(found, queue, who, at)
+    _keys(found, queue, who, values, place, at)
+    if at.row is not None:
+        _beside(found, queue, who, at)
+
+
+def _row(found: Bench, queue: Queue, who: str, at: Shown) -> None:
     if at.row is None:
         st.info(f"Row {at.row_id} was deleted since; go on to the next.")
         return
@@ -206,8 +209,12 @@ def _guideline(found: Bench, target: str) -> None:
 @st.fragment
 def standing_of(found: Bench, dataset: str, target: str) -> None:
     """How many labels count for a promise, and how many one takes at least."""
+    _standing(found, dataset, target)
+
+
+def _standing(found: Bench, dataset: str, target: str) -> None:
     with st.container(border=True):
-        counts = _counted(found, dataset, target)
+        counts, is_current = _counted(found, dataset, target)
         st.markdown(
             f"**{counted(counts.counted, 'label')}** of {target} count for a promise.",
             help=meaning("drawn"),
@@ -229,8 +236,12 @@ def standing_of(found: Bench, dataset: str, target: str) -> None:
             st.caption("Promises are about categories; these labels tell how good the question is.")
         else:
             _needed(found, counts, target)
-        st.button("Count again", key=f"count-{key_of(dataset, target)}", type="tertiary",
-                  icon=":material/refresh:", on_click=_forget, args=(found, dataset, target))  # fmt: skip
+        if not is_current:
+            st.button(
+                "Count again", key=f"count-{key_of(dataset, target)}", type="tertiary",
+                icon=":material/refresh:", on_click=_forget, args=(found, dataset, target),
+                help="With so many labels this takes a while; rows were labelled since.",
+            )  # fmt: skip
 
 
 def _needed(found: Bench, counts: Counting, target: str) -> None:
@@ -258,16 +269,17 @@ def _needed(found: Bench, counts: Counting, target: str) -> None:
     )
 
 
-def _counted(found: Bench, dataset: str, target: str) -> Counting:
-    """The count as it is now; where counting takes long, as it was a little while ago."""
+def _counted(found: Bench, dataset: str, target: str) -> tuple[Counting, bool]:
+    """The count, and whether it is as of now: where counting takes long, it may be older."""
     key = f"counting-{key_of(found.desk.file, dataset, target, found.split)}"
-    kept: tuple[Any, float, float, Counting] | None = st.session_state.get(key)
-    state, now = stamp(found.desk), time.monotonic()
-    if kept is not None and (kept[0] == state or now - kept[1] < _SLOW * kept[2]):
-        return kept[3]
+    kept: tuple[Any, float, Counting] | None = st.session_state.get(key)
+    state = stamp(found.desk)
+    if kept is not None and (kept[0] == state or kept[1] > _SLOW_SECONDS):
+        return kept[2], kept[0] == state
+    began = time.monotonic()
     counts = labelling.counted(found.desk, dataset, target, found.split)
-    st.session_state[key] = (state, now, time.monotonic() - now, counts)
-    return counts
+    st.session_state[key] = (state, time.monotonic() - began, counts)
+    return counts, True
 
 
 def _forget(found: Bench, dataset: str, target: str) -> None:

@@ -33,21 +33,22 @@ def draw(found: Bench) -> None:
     wanted = _wanted(found, dataset, key)
     total = _count(str(desk.file), dataset, wanted, stamp(desk))
     known = names_of(found, dataset)
-    targets = _targets(known, key, wanted)
+    everything = rows_in(found, dataset)
+    in_split = _count(str(desk.file), dataset, Filter(split=found.split), stamp(desk))
+    left, right = st.columns([3, 2], vertical_alignment="center")
+    left.caption(
+        f"{counted(total, 'row')} of **{dataset}**"
+        + (f", of {in_split:,} in all" if total < in_split else "")
+        + ". Click the box before a row to see all of it."
+    )
+    with right, st.container(horizontal=True, horizontal_alignment="right"):
+        targets = _targets(known, key, wanted)
+        _download(found, dataset, everything)
 
     def fetch(first: int, most: int) -> Any:
         data = rows.page(desk.project, dataset, wanted, first, most, targets)
         return _shown(found, data)
 
-    left, right = st.columns([3, 2], vertical_alignment="center")
-    everything = _count(str(desk.file), dataset, Filter(split=found.split), stamp(desk))
-    left.caption(
-        f"{counted(total, 'row')} of **{dataset}**"
-        + (f", of {everything:,} in all" if total < everything else "")
-        + ". Click the box before a row to see all of it."
-    )
-    with right:
-        _download(found, dataset, everything)
     if not total:
         st.info("No row is like that. Take a filter away, or search for less.")
     else:
@@ -67,7 +68,7 @@ def draw(found: Bench) -> None:
     if row_id is not None:
         st.divider()
         data_row.draw(found, dataset, row_id)
-    elif total and total < everything:
+    elif total and total < in_split:
         _delete_these(found, dataset, wanted, total, everything)
 
 

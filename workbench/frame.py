@@ -21,6 +21,7 @@ from spinf_serve.packs.loader import read_pack
 from spinf_serve.packs.pack import Constants, Pack
 from spinf_serve.workbench.desk import Desk, open_desk
 from spinf_serve.workbench.parts.glossary import glossary_button
+from spinf_serve.workbench.parts.tour import draw_tour
 from spinf_serve.workbench.started import Started, started
 
 CHOICE: Final = ("pack", "data", "split", "bits")
@@ -114,7 +115,7 @@ def bench() -> Bench:
     """What this run of a page is about, drawn as the choices of the sidebar."""
     how = started()
     desk = _desk(how.folder)
-    user = _user(how)
+    user = _user(how, desk)
     approver = not how.approvers or user in how.approvers
     _take_address()
     files = {desk.name_of(file): file for file in desk.pack_files()}
@@ -129,7 +130,9 @@ def bench() -> Bench:
         glossary_button()
     _give_address()
     by_bits = {one.bits: one for one in models}
-    return Bench(desk, user, approver, files.get(name or ""), data, split, by_bits.get(bits or ""))
+    found = Bench(desk, user, approver, files.get(name or ""), data, split, by_bits.get(bits or ""))
+    draw_tour(found)
+    return found
 
 
 def choose(**values: str | None) -> None:
@@ -198,9 +201,10 @@ def _desk(folder: Path) -> Desk:
     return open_desk(folder)
 
 
-def _user(how: Started) -> str:
+def _user(how: Started, desk: Desk) -> str:
     if how.user_header is None:
-        return how.user
+        # A name of one's own choice must not be an approver's.
+        return how.user if how.approvers else str(desk.settings().get("user") or how.user)
     name = (st.context.headers.get(how.user_header) or "").strip()
     if not name:
         st.error(

@@ -361,7 +361,7 @@ def test_a_fault_stands_beside_its_field(desk: Desk) -> None:
     (said,) = [one.value for one in test.error]
     assert "{?}" in said
     # And is told from the other parts of the form.
-    test.segmented_control(key="part").set_value("About").run()
+    test.segmented_control(key="form").set_value("About").run()
     assert any("Questions" in one.value and "{?}" in one.value for one in test.markdown)
     press(test, "Go to Questions")
     field(test, "Wording").set_value("The writer is{?}").run()
@@ -406,7 +406,7 @@ def test_what_a_question_speaks_for_is_chosen(desk: Desk) -> None:
 @pytest.mark.parametrize("part", ["Categories", "Decision", "Contexts", "About", "Reads"])
 def test_every_part_draws(desk: Desk, part: str) -> None:
     test = page(desk)
-    test.segmented_control(key="part").set_value(part).run()
+    test.segmented_control(key="form").set_value(part).run()
     assert not test.exception
     assert not test.error
     assert draft_text(desk) == TEXT
@@ -414,12 +414,12 @@ def test_every_part_draws(desk: Desk, part: str) -> None:
 
 def test_the_other_parts_edit_too(desk: Desk) -> None:
     test = page(desk)
-    test.segmented_control(key="part").set_value("Categories").run()
+    test.segmented_control(key="form").set_value("Categories").run()
     field(test, "Label").set_value("Furious").run()
     field(test, "Name").set_value("fury").run()
-    test.segmented_control(key="part").set_value("Decision").run()
+    test.segmented_control(key="form").set_value("Decision").run()
     field(test, "Critical").set_value(["fury", "money"]).run()
-    test.segmented_control(key="part").set_value("About").run()
+    test.segmented_control(key="form").set_value("About").run()
     field(test, "What it tells").set_value("Of mail.").run()
     pack = read_pack(draft_text(desk).encode(), "p.yaml")
     assert pack.categories["fury"].label == "Furious"
@@ -466,7 +466,7 @@ def test_a_hundred_questions_are_listed_by_pages(desk: Desk) -> None:
 
 def test_a_json_file_is_left_to_the_editor(desk: Desk, tmp_path: Path) -> None:
     file_of(desk).unlink()
-    (tmp_path / "p.json").write_text('{\n"pack": "a/b"\n}')
+    (tmp_path / "p.json").write_text('{\n"pack": "a/b",\n"scoring": {}\n}')
     assert "JSON" in page(desk).info[0].value
 
 

@@ -56,7 +56,7 @@ def draw(bench: Bench, draft: Draft) -> None:
     part = st.segmented_control(
         "Part of the pack",
         PARTS,
-        key="part",
+        key="form",
         bind="query-params",
         default="Questions",
         required=True,
@@ -167,7 +167,7 @@ def _elsewhere(fields: Fields, part: str) -> None:
 
 
 def _go(part: str, param: str) -> None:
-    st.session_state["part"] = part
+    st.session_state["form"] = part
     steps = param.split(".")
     if part == "Questions" and len(steps) > 2:
         st.session_state["form-question-index"] = steps[2]

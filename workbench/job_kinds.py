@@ -56,6 +56,7 @@ class Report(Protocol):
 
 KINDS: Final[dict[str, str]] = {
     "calibrate": "spinf_serve.workbench.actions.calibrating:calibrate_job",
+    "check": "spinf_serve.workbench.actions.checks:check_job",
     "delete": "spinf_serve.workbench.actions.rows:delete_job",
     "evaluate": "spinf_serve.workbench.actions.evaluations:evaluate_job",
     "export": "spinf_serve.workbench.actions.rows:export_job",

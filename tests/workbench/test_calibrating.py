@@ -50,9 +50,11 @@ def measured(tmp_path_factory):
     put_labels(desk.project, "messages", labels)
     with desk.project.open(write=False) as connection:
         bits, served = connection.execute("SELECT bits, served FROM model").fetchall()[0]
+    constants = pack.constants((served,))
+    assert constants is not None
     said = evaluate(
         pack,
-        pack.constants((served,)),
+        constants,
         known(rows(desk.project, "messages")),
         matrix(desk.project, "messages", pack, bits),
         Made("", "", "", "", "", bits, False, "", "", None, ""),
@@ -113,6 +115,7 @@ def test_maps_are_compared_on_rows_they_were_not_fitted_on(measured):
     for one in figures["maps"][1:]:
         p = calibration.held_out(found.p, found.holds, one["map"], groups=found.groups)
         wanted = log_loss(p, found.holds, groups=found.groups)
+        assert wanted is not None
         assert one["log_loss"]["value"] == pytest.approx(wanted.value)
     assert figures["choice"] == "beta" and figures["why"] is None
     few = stated(desk, view, pack, "messages", "case", None)
@@ -130,6 +133,7 @@ def test_bins_without_rows_are_left_out_and_others_have_exact_intervals(measured
     assert len(bins) == sum(one.rows > 0 for one in whole)
     for one in bins:
         ends = exact(round(one["rate"] * one["rows"]), one["rows"])
+        assert ends is not None
         assert one["interval"] == {"low": ends.low, "high": ends.high}
     narrow = type(found)(found.p * 0.05, found.holds, None, None, found.slices, found.about, 0)
     assert len(worked_out(narrow)["bins"]) == 1
@@ -142,12 +146,14 @@ def test_chance_fills_its_bands_as_often_as_it_says():
     for _ in range(300):
         bins = reliability(p, random.random(400) < p)
         for one, band in zip(bins, chance_bands(bins), strict=True):
-            if band is not None:
+            if band is not None and one.rate is not None:
                 inside.append(band.low - 1e-12 <= one.rate <= band.high + 1e-12)
     assert 0.95 <= np.mean(inside) < 0.995
     (only,) = reliability([0.3] * 50, [True] * 25 + [False] * 25, 1)
     (band,) = chance_bands([only])
-    assert (band.low, band.high) == tuple(binom.ppf([0.025, 0.975], 50, 0.3) / 50)
+    assert band is not None and (band.low, band.high) == tuple(
+        binom.ppf([0.025, 0.975], 50, 0.3) / 50
+    )
     assert chance_bands(reliability([0.9], [True], 2))[0] is None
 
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from spinf_serve.evals import fitting
-from spinf_serve.evals.cut_curve import cut_curve
+from spinf_serve.evals.cut_curve import KINDS, cut_curve
 from spinf_serve.evals.data.rows import data_digest
 from spinf_serve.evals.eligible import eligible
 from spinf_serve.evals.intervals import exact
 from spinf_serve.evals.judged import DECISION
 from spinf_serve.evals.ledger import spent
 from spinf_serve.evals.promising import sight
-from spinf_serve.evals.scored import score
+from spinf_serve.evals.scored import score, vectors
 from spinf_serve.evals.store import matrix
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.fit import fit
@@ -100,6 +100,7 @@ def ready(template, tmp_path):
 
 def after_rows(desk, bits, job, name):
     made = after_of(job)
+    assert made is not None
     view = view_of(desk, made.pack, made.constants, "d", bits)
     assert isinstance(view, View) and view.is_current
     return made, cut_rows(desk, view, made.pack, made.constants, "d", name)
@@ -119,6 +120,7 @@ def test_a_certified_cut_looks_as_its_certificate_says(ready):
     assert (found.precision.k, found.precision.n) == (point["k"], point["n"])
     assert found.precision.value == point["estimate"]
     ends = exact(point["k"], point["n"])
+    assert ends is not None
     assert (found.precision.low, found.precision.high) == pytest.approx((ends.low, ends.high))
     assert found.recall.value == pytest.approx(point["recall"])
     assert found.flagged.value == pytest.approx(point["coverage"])
@@ -136,7 +138,11 @@ def test_the_review_load_and_the_cheapest_cut_are_those_of_evals(ready):
     _, rows = after_rows(desk, bits, job, "late")
     act, review = (one["cut"] for one in bands["promises"])
     load = between_bands(rows, review, act)
-    assert load.value * 1000 == pytest.approx(bands["review_per_1000"]) and load.k > 0
+    assert (
+        load.value is not None
+        and load.value * 1000 == pytest.approx(bands["review_per_1000"])
+        and load.k > 0
+    )
     told = target_of(job, "rude")["promises"][0]["result"]
     _, rude = after_rows(desk, bits, job, "rude")
     cheapest, every = costs(rude, 5.0)
@@ -174,10 +180,11 @@ def test_the_rows_that_count_are_those_that_evals_counts(tmp_path, line, name, s
     kept = matrix(project, "d", draft, bits)
     part, held, _ = fitting._parts(project, "d", draft, kept)
     labels = list(part.rows.labels)
-    constants = fit(draft, fitting.vectors(draft, part.answers), labels, SERVED.id).constants
+    constants = fit(draft, vectors(draft, part.answers), labels, SERVED.id).constants
     save_constants(file, constants)
     pack = loaded(file)
     view = view_of(desk, pack, constants, "d", bits)
+    assert isinstance(view, View)
     rows = cut_rows(desk, view, pack, constants, "d", name)
     carrier = held if rows.split == fitting.TEST else part
     assert rows.split == split
@@ -202,15 +209,16 @@ def test_a_stated_base_rate_reweights_rates_and_never_counts():
     scores = np.array([0.1, 0.2, 0.3, 0.8, 0.9, 0.7])
     holds = np.array([False, False, False, True, True, False])
     plain, stated = (cut_curve(scores, holds, [0.65], base) for base in (None, 0.05))
-    assert (plain.tp, plain.fp) == (stated.tp, stated.fp) == ([2], [1])
+    for one in (plain, stated):
+        assert (one.tp.tolist(), one.fp.tolist()) == ([2], [1])
     assert plain.rates["precision"].value[0] == 2 / 3
     # 5 % hold, all found; of the 95 % others a quarter is flagged.
     assert stated.rates["precision"].value[0] == pytest.approx(0.05 / (0.05 + 0.95 / 4))
     assert stated.rates["flag_rate"].value[0] == pytest.approx(0.05 + 0.95 / 4)
     assert stated.rates["recall"].value[0] == plain.rates["recall"].value[0] == 1
-    for kind in ("precision", "npv", "flag_rate", "recall"):
-        one = stated.rates[kind]
-        assert one.low[0] <= one.value[0] <= one.high[0]
+    for kind in KINDS:
+        rate = stated.rates[kind]
+        assert rate.low[0] <= rate.value[0] <= rate.high[0]
     assert np.isnan(cut_curve(scores, holds, [2.0]).rates["precision"].value[0])
 
 
@@ -272,7 +280,8 @@ def test_two_tabs_never_overwrite_each_others_targets(tmp_path):
     desk = scored(tmp_path / "desk", 30)
     first = plan_of(desk, NAME, "d")
     kept = keep_plan(desk, NAME, "d", first.with_cut(PlannedCut("spam", "recall", 0.7, None, 0.2)))
-    assert plan_of(desk, NAME, "d") == kept and kept.of("spam").base_rate == 0.2
+    assert plan_of(desk, NAME, "d") == kept
+    assert kept.of("spam") == PlannedCut("spam", "recall", 0.7, None, 0.2)
     with pytest.raises(Unusable, match="changed in another tab"):
         keep_plan(desk, NAME, "d", first.with_cut(PlannedCut("spam", "recall", 0.8)))
     assert plan_of(desk, NAME, "d") == kept
@@ -283,6 +292,7 @@ def test_saving_keeps_all_else_byte_for_byte(ready):
     desk, file, _, job = ready
     before = file.read_bytes()
     made = after_of(job)
+    assert made is not None
     assert refusals(desk, file, job) == []
     digest = save_fit(desk, "ada", approver=True, file=file, job=job)
     after = file.read_bytes()
@@ -290,13 +300,10 @@ def test_saving_keeps_all_else_byte_for_byte(ready):
     assert after.decode() == made.text and hashlib.sha256(after).hexdigest() == digest
     lines = change(before.decode(), made.text, NAME)
     assert not [line for line in lines if line.startswith("-") and not line.startswith("---")]
-    pack = load_pack(file)
-    assert pack.constants((SERVED.id,)).proof["promises"].keys() == {
-        "spam",
-        "late/act",
-        "late/review",
-    }
-    assert pack.constants((SERVED.id,)).proof["open"] == ["rude"]
+    constants = load_pack(file).constants((SERVED.id,))
+    assert constants is not None and constants.proof is not None
+    assert constants.proof["promises"].keys() == {"spam", "late/act", "late/review"}
+    assert constants.proof["open"] == ["rude"]
     (event,) = [one for one in events(desk) if one.action == "put cuts in force"]
     assert event.subject == NAME and event.user == "ada"
     assert event.details["before"] == hashlib.sha256(before).hexdigest()
@@ -348,7 +355,7 @@ def test_a_target_that_is_not_reached_is_not_saved(tmp_path):
     job = jobs.start(desk, "ada", "fit", "Certify", given, subject=subject_of(NAME, "d"))
     job = jobs.wait(desk, job.id, 300)
     result = job.result()
-    assert job.state == "done" and not result["met"]
+    assert job.state == "done" and result is not None and not result["met"]
     (promise,) = result["report"]["targets"][0]["promises"]
     assert promise["kind"] == "NotReachable" and promise["cut"] is None
     assert "not reachable yet" in result["words"]["spam"]

@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from spinf_serve.evals.ledger import spent
 from spinf_serve.packs.loader import load_pack
@@ -26,13 +27,13 @@ def figures(test) -> dict[str, str]:
 def address(test, name: str) -> str:
     """A parameter of the page's address."""
     found = test.query_params[name]
-    return found[0] if isinstance(found, list) else found
+    return str(found[0] if isinstance(found, list) else found)
 
 
 def bits_of(desk) -> str:
     with desk.project.open(write=False) as connection:
         ((bits,),) = connection.execute("SELECT bits FROM model").fetchall()
-    return bits
+    return str(bits)
 
 
 def press(test, label):
@@ -120,8 +121,11 @@ def test_certifying_the_example_promises_a_cut_and_an_approver_puts_it_in_force(
     desk = example(tmp_path / "desk")
     bits, file = bits_of(desk), desk.folder / EXAMPLE_FILE
     before = file.read_bytes()
-    address = {"part": "certify", "cut": "case"}
-    test = press(page("thresholds", desk.folder, **address), "Put into the table")
+
+    def certify(**how: object) -> AppTest:
+        return page("thresholds", desk.folder, how=how, part="certify", cut="case")
+
+    test = press(certify(), "Put into the table")
     assert not test.exception and "of the flagged, at least 90 % are right" in messages(test)
     assert plan_of(desk, EXAMPLE_FILE, "messages").of("case") == PlannedCut(
         "case", "precision", 0.9
@@ -134,18 +138,19 @@ def test_certifying_the_example_promises_a_cut_and_an_approver_puts_it_in_force(
     assert job.state == "done", job.log()
     assert [one.delta for one in spent(desk.project, "messages", "case", None)] == [0.05]
 
-    test = page("thresholds", desk.folder, **address, how={"approvers": frozenset({"eve"})})
+    test = certify(approvers=frozenset({"eve"}))
     told = messages(test)
     assert "Precision 0.9 holds at the cut" in told and "promised" in told
     assert "shows nothing new and spends nothing" in told and "is no approver" in told
     (save,) = [one for one in test.button if one.label == "Save into the pack"]
     assert save.disabled and file.read_bytes() == before
 
-    test = press(page("thresholds", desk.folder, **address), "Save into the pack")
+    test = press(certify(), "Save into the pack")
     assert not test.exception and file.read_bytes() != before
     assert "These numbers stand in the pack's file" in messages(test)
-    pack = load_pack(file)
-    (promise,) = pack.constants(("smollm2-135m-instruct",)).proof["promises"].values()
+    constants = load_pack(file).constants(("smollm2-135m-instruct",))
+    assert constants is not None and constants.proof is not None
+    (promise,) = constants.proof["promises"].values()
     assert promise["bound"] >= 0.9
     assert next(one.action for one in events(desk)) == "put cuts in force"
     # What is looked at now is what was promised.

@@ -173,7 +173,10 @@ def look(rows: CutRows, cut: float, base_rate: float | None = None) -> Look:
         flagged = _figure(on_all.rates["flag_rate"])
     return Look(
         cut,
-        *(int(one[0]) for one in (found.tp, found.fp, found.fn, found.tn)),
+        int(found.tp[0]),
+        int(found.fp[0]),
+        int(found.fn[0]),
+        int(found.tn[0]),
         rates["precision"],
         rates["recall"],
         rates["npv"],

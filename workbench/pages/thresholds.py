@@ -60,7 +60,7 @@ def _draw(found: Bench) -> None:
     after = None if last is None else after_of(last)
     if after is not None and after.pack.digest == pack.digest:
         after = None
-    left, middle, right = st.columns([3, 3, 4], vertical_alignment="bottom")
+    left, middle = st.columns(2, vertical_alignment="bottom")
     with left:
         name = _pick("cut", "Cut of", {one: title_of(pack, one) for one in names}, meaning("cut"))
     constants = pack.constants((model.served,))
@@ -94,8 +94,7 @@ def _draw(found: Bench) -> None:
         last,
         after,
     )
-    with right:
-        _state(stand)
+    _state(stand)
     part = st.segmented_control(
         "Part",
         list(PARTS),
@@ -151,14 +150,16 @@ def _state(stand: Stand) -> None:
         "provisional": ("orange", ":material/hourglass_empty:"),
         "certified": ("green", ":material/verified:"),
     }[known]
-    st.badge(known, color=colour, icon=icon, help=meaning(known))  # type: ignore[arg-type]
     if known == "draft":
-        st.caption(f"No numbers for {stand.model.served} yet, so nothing is scored or flagged.")
+        told = f"No numbers for {stand.model.served} yet, so nothing is scored or flagged."
     elif left_open:
         names = [name_words(stand.shown, one) for one in left_open]
-        st.caption(f"Nothing is promised of {len(names)} cuts in force: {listed(names, 4)}.")
+        told = f"Nothing is promised of {len(names)} cuts in force: {listed(names, 4)}."
     else:
-        st.caption("Something is promised of every cut in force.")
+        told = "Something is promised of every cut in force."
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.badge(known, color=colour, icon=icon, help=meaning(known))  # type: ignore[arg-type]
+        st.caption(told, width="stretch")
 
 
 def _draft(stand: Stand) -> None:

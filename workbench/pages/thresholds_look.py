@@ -99,8 +99,7 @@ def _cut(stand: Stand, rows: CutRows, low: float, high: float) -> float:
 
     st.session_state[f"{key}-slider"] = min(max(cut, low), high)
     st.session_state[f"{key}-number"] = cut
-    left, middle, right = st.columns([6, 2, 2], vertical_alignment="bottom")
-    left.slider(
+    st.slider(
         "Cut: flagged from this score on",
         low,
         high,
@@ -110,7 +109,8 @@ def _cut(stand: Stand, rows: CutRows, low: float, high: float) -> float:
         on_change=slid,
         help=meaning("cut"),
     )
-    middle.number_input(
+    line = st.container(horizontal=True, vertical_alignment="bottom")
+    line.number_input(
         "Exactly",
         low,
         max(high, cut),
@@ -118,13 +118,14 @@ def _cut(stand: Stand, rows: CutRows, low: float, high: float) -> float:
         format="%.6g",
         key=f"{key}-number",
         on_change=typed,
+        width=200,
     )
     in_force = stand.in_force()
 
     def back() -> None:
         st.session_state[key] = in_force
 
-    right.button(
+    line.button(
         "Cut of the numbers" if stand.is_new else "Cut in force",
         key=f"{key}-back",
         on_click=back,

@@ -133,8 +133,10 @@ class Tokens:
         raise Unusable("the process that holds the tokenizer ended; ask again")
 
     def _started(self) -> "subprocess.Popen[str]":
-        if self._child is not None and self._child.poll() is None:
-            return self._child
+        if self._child is not None:
+            if self._child.poll() is None:
+                return self._child
+            self._child.communicate()
         with tempfile.TemporaryDirectory(prefix="tokens-") as folder:
             keep_who(self._who, Path(folder))
             child = subprocess.Popen(

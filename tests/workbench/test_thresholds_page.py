@@ -171,7 +171,7 @@ def test_what_is_not_reachable_says_how_many_labels_are_missing(tmp_path):
     told = messages(test)
     assert not test.exception and "not reachable yet" in told
     assert "Best cut, no promise" in figures(test) and "more label" in told
-    assert "data?data=d" in told
+    assert "(data?data=d&part=label&target=spam)" in told
     (save,) = [one for one in test.button if one.label == "Save into the pack"]
     assert save.disabled and "A target has no cut yet" in told
 

@@ -50,9 +50,10 @@ def draw(stand: Stand, job: Job) -> None:
         st.caption("The table above was changed since: certify again for what stands there now.")
     for target in report["targets"]:
         _target(stand, job, result, target)
-    deltas = report["wrong_at_most"]
-    if deltas and len(report["targets"]) > 1:
-        st.caption(f"That one of these promises is wrong has a chance of {deltas:.3g} at most.")
+    made = [one["kind"] for target in report["targets"] for one in target["promises"]]
+    if made.count("Certificate") > 1:
+        wrong = report["wrong_at_most"]
+        st.caption(f"That one of these promises is wrong has a chance of {wrong:.3g} at most.")
     if report["notes"]:
         with st.expander("What the rows did not tell, and how numbers were fitted"):
             st.markdown("\n".join(f"- {note}" for note in report["notes"]))
@@ -119,15 +120,16 @@ def _promise(stand: Stand, result: Mapping[str, Any], one: Mapping[str, Any]) ->
         if point["recall"] is not None:
             st.caption(f"Of those that hold, {percent(point['recall'])} are flagged there.")
     if kind == "NotReachable":
-        _needed(stand, found["labels_needed"])
+        _needed(stand, one["name"].partition("/")[0], found["labels_needed"])
 
 
-def _needed(stand: Stand, needed: int | None) -> None:
-    link = f"data?data={quote(stand.dataset, safe='')}&tab=label"
+def _needed(stand: Stand, name: str, needed: int | None) -> None:
+    named = {"data": stand.dataset, "part": "label", "target": name}
+    link = "data?" + "&".join(f"{key}={quote(value, safe='')}" for key, value in named.items())
     if needed is None:
         st.markdown(
-            "How many more labels it takes cannot be told. A lower target, or questions that tell the"
-            f" rows apart better, may help; so may [more labels]({link})."
+            "A lower target may be reached, or questions that tell these rows apart better; where rows"
+            f" were few, [more labels]({link})."
         )
     else:
         st.markdown(

@@ -6,14 +6,12 @@ Rows are those of `spinf_serve.evals.eligible`; knows no score.
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import duckdb
 import numpy as np
-from numpy.typing import NDArray
 
 from spinf_serve.evals.data.labels import CHOSEN, RESOLVED, UNSURE
-from spinf_serve.evals.eligible import Eligible, eligible
+from spinf_serve.evals.eligible import RANDOM, Eligible, eligible
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,31 +47,35 @@ def counting(
     here = RESOLVED.replace(
         "FROM label", "FROM label WHERE dataset = $dataset AND target = $target"
     )
+    said = [
+        value
+        for (value,) in connection.execute(
+            "SELECT DISTINCT value FROM label WHERE dataset = ? AND target = ? ORDER BY value",
+            [dataset, target],
+        ).fetchall()
+    ]
+    # Numbers for texts: a million labels are some megabytes so.
     found = connection.execute(
-        f"SELECT value, grp, weight, item.drawn, {CHOSEN} AS chosen FROM ({here})"
-        " JOIN item USING (dataset, row_id) WHERE ($split IS NULL OR split = $split)"
-        " ORDER BY number",
-        {"dataset": dataset, "target": target, "split": split},
+        "SELECT coalesce(list_position($said, value), 0) AS value, CASE WHEN grp IS NULL THEN -1 ELSE"
+        f" dense_rank() OVER (ORDER BY grp) END AS grp, weight, item.drawn = '{RANDOM}' AS random,"
+        f" {CHOSEN} AS chosen FROM ({here}) JOIN item USING (dataset, row_id)"
+        " WHERE ($split IS NULL OR split = $split) ORDER BY number",
+        {"dataset": dataset, "target": target, "split": split, "said": said},
     ).fetchnumpy()
-    value = _texts(found["value"])
-    known = np.array([one is not None and one != UNSURE for one in value], dtype=bool)
+    value = np.asarray(found["value"], dtype=np.int64) - 1
+    unsure = value == (said.index(UNSURE) if UNSURE in said else len(said))
+    known = (value >= 0) & ~unsure
     chosen = np.asarray(found["chosen"], dtype=bool) & known
-    drawn = np.where(chosen, "queue", np.ma.getdata(found["drawn"]).astype(str))
+    drawn = np.where(np.asarray(found["random"], dtype=bool) & ~chosen, RANDOM, "queue")
     weights = np.where(chosen, np.nan, np.ma.filled(found["weight"].astype(np.float64), np.nan))
-    kept = eligible(known, _texts(found["grp"]), weights, drawn.tolist())
-    counts = Counter(value[row] for row in kept.rows.tolist())
+    groups = [None if group < 0 else group for group in found["grp"].tolist()]
+    kept = eligible(known, groups, weights, drawn.tolist())
+    counts = Counter(value[kept.rows].tolist())
     return Counting(
-        {str(one): count for one, count in counts.most_common()},
+        {said[one]: count for one, count in counts.most_common()},
         int(known.sum()),
-        sum(one == UNSURE for one in value),
-        sum(one is None for one in value),
+        int(unsure.sum()),
+        int((value < 0).sum()),
         int(chosen.sum()),
         Eligible(kept.rows, 0, kept.not_random, kept.thinned, kept.copies).notes(),
     )
-
-
-def _texts(column: NDArray[Any]) -> list[str | None]:
-    """A column of texts; None for NULL."""
-    missing = np.ma.getmaskarray(column)
-    pairs = zip(np.ma.getdata(column).tolist(), missing.tolist(), strict=True)
-    return [None if gone else value for value, gone in pairs]

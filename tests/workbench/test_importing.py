@@ -13,6 +13,7 @@ from spinf_serve.workbench.actions.columns_guessed import guessed, peek
 from spinf_serve.workbench.actions.importing import Plan
 from spinf_serve.workbench.audit import events
 from spinf_serve.workbench.desk import Desk
+from tests.support.decision_logs import entry, written
 from tests.workbench.data_desks import large
 
 MAILS = (
@@ -238,3 +239,30 @@ def test_size_decides_who_reads(desk):
     assert not importing.is_large(brought(desk))
     file = brought(desk, "text\n" + "a\n" * (importing.ROWS_AT_ONCE + 1))
     assert importing.is_large(file)
+
+
+def test_a_decision_log_is_known_and_keeps_its_weights(desk, tmp_path):
+    path = written(
+        tmp_path / "log.sqlite",
+        [
+            entry("first text", drawn=True, rate=0.1, text="first text"),
+            entry("second text", drawn=False, rate=0.1, text="second text"),
+        ],
+    )
+    file = uploads.keep_path(desk, "ann", str(path), anywhere=True)
+    assert file.is_log
+    wanted = Plan(dataset="log", annotator="ann")
+    found = importing.take(desk, "ann", file, wanted)
+    assert found.rows_taken == 1
+    with desk.project.open(write=False) as connection:
+        rows = connection.execute("SELECT drawn, weight FROM item WHERE dataset = 'log'").fetchall()
+    assert rows == [("random", 10.0)]
+    file = uploads.keep_path(desk, "ann", str(path), anywhere=True)
+    everything = replace(wanted, log_rows="all", append=False, dataset="all")
+    assert importing.take(desk, "ann", file, everything).rows_taken == 2
+    with desk.project.open(write=False) as connection:
+        rows = connection.execute(
+            "SELECT DISTINCT drawn, weight FROM item WHERE dataset = 'all'"
+        ).fetchall()
+    assert rows == [("import", None)]
+    assert path.exists()

@@ -1,21 +1,24 @@
 """How a dataset stands: doubles, conflicts, disagreements, splits. Knows no screen."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
 
+from spinf_serve.evals.data.labels import Disagreement
 from spinf_serve.evals.data.overview import Alike, Standing, agreements_of, standing
+from spinf_serve.evals.data.report import Balance, Contradiction
 from spinf_serve.evals.data.splits import Part, split_rows
 from spinf_serve.evals.project import Project
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.workbench.audit import note
 from spinf_serve.workbench.desk import Desk
+from spinf_serve.workbench.job_kinds import Report
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_AT_ONCE: Final = 2_000_000
-"""Rows and labels of a dataset up to which a page looks at all of them when it is opened."""
+MOST_AT_ONCE: Final = 500_000
+"""Rows and labels of a dataset up to which a page looks at all of them; more are a job's work."""
 
 
 def checked(project: Project, dataset: str) -> Standing:
@@ -54,6 +57,57 @@ def together(project: Project, dataset: str) -> Together:
             [dataset],
         ).fetchall()[0]
     return Together(*map(int, (*same, *groups)))
+
+
+def size_of(project: Project, dataset: str) -> int:
+    """Rows and labels of a dataset together."""
+    with project.open(write=False) as connection:
+        found = connection.execute(
+            "SELECT (SELECT count(*) FROM item WHERE dataset = $1)"
+            " + (SELECT count(*) FROM label WHERE dataset = $1)",
+            [dataset],
+        ).fetchone()
+    return 0 if found is None else int(found[0])
+
+
+def check_job(desk: Desk, arguments: Mapping[str, Any], report: Report) -> dict[str, Any]:
+    """The job `check`: how a large dataset stands. Argument `state` says of when."""
+    dataset = arguments["dataset"]
+    report.progress(0, 3, "looking at labels and splits")
+    found = checked(desk.project, dataset)
+    report.progress(1, 3, "looking for doubles")
+    both = together(desk.project, dataset)
+    return {"standing": asdict(found), "together": asdict(both)}
+
+
+def of_job(told: Mapping[str, Any]) -> tuple[Standing, Together]:
+    """What the job `check` found."""
+    given = dict(told["standing"])
+    given["parts"] = tuple(Part(**one) for one in given["parts"])
+    given["balance"] = {name: Balance(**one) for name, one in given["balance"].items()}
+    given["agreements"] = tuple(
+        Alike(
+            one["target"],
+            (one["annotators"][0], one["annotators"][1]),
+            one["rows"],
+            one["same"],
+            one["kappa"],
+            None if one["interval"] is None else (one["interval"][0], one["interval"][1]),
+        )
+        for one in given["agreements"]
+    )
+    given["contradictions"] = tuple(
+        Contradiction(one["target"], tuple((id, value) for id, value in one["said"]))
+        for one in given["contradictions"]
+    )
+    given["disagreements"] = tuple(
+        Disagreement(
+            one["row_id"], one["target"], tuple((who, value) for who, value in one["said"])
+        )
+        for one in given["disagreements"]
+    )
+    given["warnings"] = tuple(given["warnings"])
+    return Standing(**given), Together(**told["together"])
 
 
 def groups(project: Project, dataset: str, first: int, most: int) -> "pd.DataFrame":

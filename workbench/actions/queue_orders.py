@@ -46,7 +46,7 @@ ORDERS: Final[Mapping[Order, tuple[str, str]]] = {
         "Conflicts",
         (
             "Rows whose annotators differ, then rows whose label and score say the opposite. What you"
-            " answer settles them."
+            " answer settles them. Look at others too: mending only these flatters the score."
         ),
     ),
 }

@@ -7,13 +7,14 @@ import streamlit as st
 
 from spinf_serve.evals.data.overview import Standing
 from spinf_serve.evals.data.report import Contradiction
+from spinf_serve.workbench import jobs
 from spinf_serve.workbench.actions import checks
 from spinf_serve.workbench.actions.checks import Together
 from spinf_serve.workbench.desk import Desk, key_of
 from spinf_serve.workbench.frame import Bench, set_param, stamp, told
 from spinf_serve.workbench.glossary import help as meaning
 from spinf_serve.workbench.pages.data_queue import agreement_words
-from spinf_serve.workbench.pages.data_rows import rows_in
+from spinf_serve.workbench.parts.job_box import job_box
 from spinf_serve.workbench.parts.tables import paged
 from spinf_serve.workbench.parts.words import count as counted
 from spinf_serve.workbench.parts.words import percent
@@ -24,21 +25,16 @@ DRAWN_WORDS: Final = {
     "import": "of rows of which nobody said how they were chosen",
 }
 MOST_LISTED: Final = 100
+KIND: Final = "check"
 
 
 def draw(found: Bench) -> None:
     """Draw the part."""
     dataset = found.need_dataset()
-    file, state = str(found.desk.file), stamp(found.desk)
-    total = rows_in(found, dataset)
-    if total > checks.MOST_AT_ONCE and not st.button(
-        f"Check all {total:,} rows", icon=":material/fact_check:", key="checks-run"
-    ):
-        st.caption("With so many rows this takes some seconds.")
+    looked = _looked(found, dataset)
+    if looked is None:
         return
-    with st.spinner("Looking at all rows…"):
-        standing = _standing(file, dataset, state)
-        together = _together(file, dataset, state)
+    standing, together = looked
     for warning in standing.warnings:
         st.warning(warning)
     if standing.apart:
@@ -51,6 +47,33 @@ def draw(found: Bench) -> None:
     _disputes(dataset, standing)
     _conflicts(standing.contradictions, standing.contradiction_count)
     _doubles(found, dataset, together)
+
+
+def _looked(found: Bench, dataset: str) -> tuple[Standing, Together] | None:
+    """What was found: now, or by a job where rows are many; None while there is nothing."""
+    file, state = str(found.desk.file), stamp(found.desk)
+    if _size(file, dataset, state) <= checks.MOST_AT_ONCE:
+        with st.spinner("Looking at all rows…"):
+            return _standing(file, dataset, state), _together(file, dataset, state)
+    done = [one for one in jobs.jobs(found.desk, KIND) if one.arguments["dataset"] == dataset]
+    job = done[0] if done else None
+    if job is not None and job.state != "done":
+        job_box(found.desk, found.user, job.id)
+    is_current = job is not None and list(job.arguments["state"]) == list(state)
+    if not is_current and (job is None or not job.is_live):
+        left, right = st.columns([4, 1], vertical_alignment="center")
+        left.info(
+            "With so many rows this takes some seconds, in the background."
+            if job is None
+            else "Rows or labels were changed since this was looked at."
+        )
+        if right.button("Check", key="checks-run", type="primary", icon=":material/fact_check:"):
+            given = {"dataset": dataset, "state": list(state)}
+            with told():
+                jobs.start(found.desk, found.user, KIND, f"Check {dataset}", given)
+                st.rerun()
+    result = next((one.result() for one in done if one.state == "done"), None)
+    return None if result is None else checks.of_job(result)
 
 
 def _labels(standing: Standing) -> None:
@@ -219,6 +242,11 @@ def _doubles(found: Bench, dataset: str, together: Together) -> None:
                 f"Show its {row['rows']:,} rows", key="checks-group", on_click=_only,
                 args=("group", str(row["group"])),
             )  # fmt: skip
+
+
+@st.cache_data(show_spinner=False, max_entries=4)
+def _size(file: str, dataset: str, state: tuple[int, int]) -> int:
+    return checks.size_of(Desk(Path(file).parent, Path(file)).project, dataset)
 
 
 @st.cache_data(show_spinner=False, max_entries=4)

@@ -22,6 +22,7 @@ from spinf_serve.workbench.pages.data_row import (
     scores_on,
     show_fault,
 )
+from spinf_serve.workbench.parts.texts import is_about_harm
 from spinf_serve.workbench.parts.words import count as counted
 from spinf_serve.workbench.parts.words import percent
 
@@ -116,6 +117,11 @@ def _keys(
                 type="primary" if value in ("yes", "no") else "secondary",
             )  # fmt: skip
     with st.container(horizontal=True):
+        if at.row is not None and _is_hidden(found, queue, at):
+            st.button(
+                "Show text", key=f"text-{key}", shortcut="T", on_click=_show_text,
+                args=(queue, at), type="tertiary",
+            )  # fmt: skip
         st.button(
             "Skip", key=f"skip-{key}", shortcut="S", on_click=_move, args=(*given[:4], 1),
             disabled=at.row_id is None, type="tertiary",
@@ -343,6 +349,23 @@ def _note(found: Bench, queue: Queue, who: str, row_id: str, key: str) -> None:
         labelling.write_note(
             found.desk, found.user, queue.dataset, row_id, queue.target, who, st.session_state[key]
         )
+
+
+def _is_hidden(found: Bench, queue: Queue, at: Shown) -> bool:
+    """Whether the text is behind a click, which a key does too."""
+    pack = pack_of(found)
+    if pack is None or not is_about_harm(pack) or found.desk.settings().get("open_texts"):
+        return False
+    return not st.session_state.get(_open_key(queue, at))
+
+
+def _show_text(queue: Queue, at: Shown) -> None:
+    st.session_state[_open_key(queue, at)] = True
+
+
+def _open_key(queue: Queue, at: Shown) -> str:
+    # As `parts.texts.show_text` has it.
+    return f"open-{queue.dataset}-{at.row_id}"
 
 
 def _close() -> None:

@@ -19,6 +19,7 @@ from spinf_serve.packs.faults import InvalidPack, PackFault
 from spinf_serve.packs.files import read_regular
 from spinf_serve.packs.loader import read_pack
 from spinf_serve.packs.pack import Constants, Pack
+from spinf_serve.workbench.actions.drafts import is_unsaved
 from spinf_serve.workbench.desk import Desk, open_desk
 from spinf_serve.workbench.parts.glossary import glossary_button
 from spinf_serve.workbench.parts.tour import draw_tour
@@ -123,6 +124,11 @@ def bench() -> Bench:
     models = _models(desk)
     with st.sidebar:
         name = _choose("Pack", "pack", list(files))
+        if name is not None and is_unsaved(desk, files[name]):
+            st.caption(
+                ":orange-badge[unsaved draft]",
+                help="Other pages work on the file as it was saved. Save the draft on the page Pack.",
+            )
         data = _choose("Rows", "data", [one.name for one in sets])
         split = _split(desk, data)
         labels = {one.bits: f"{one.served} · {one.bits[:8]}" for one in models}

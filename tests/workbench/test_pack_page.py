@@ -121,7 +121,7 @@ def test_a_draft_with_faults_is_kept_and_not_saved(desk, file):
     keep(desk, file, before + "nonsense\n", 0)
     test = page("pack", desk.folder)
     button(test, "Save").click().run()
-    assert "Not saved" in test.error[0].value
+    assert "Not saved" in test.error[0].value and "unsaved draft" in messages(test)
     assert file.read_text() == before and draft_of(desk, file).text == before + "nonsense\n"
 
 

@@ -10,6 +10,7 @@ from spinf_serve.workbench.pages import (
     pack_forms,
     pack_grid,
     pack_lint,
+    pack_new,
     pack_preview,
     pack_versions,
 )
@@ -27,9 +28,15 @@ TABS = {
 def draw() -> None:
     """One run of the page."""
     found = bench()
-    title, _ = st.columns([5, 1.2], vertical_alignment="bottom")
+    title, new = st.columns([5, 1.2], vertical_alignment="bottom")
     title.title("Pack")
     st.caption("Write the questions, and see what the model is asked before anything runs.")
+    if pack_new.is_open():
+        with told():
+            pack_new.draw(found)
+        return
+    with new:
+        pack_new.open_button()
     with told():
         _draw(found)
 

@@ -236,7 +236,7 @@ class Engine:
     ) -> list[Result]:
         """Answers works in order, on the calling thread.
 
-        Where passes run ahead, the first starts as soon as the first work is compiled. After a
+        Where passes run ahead, the first starts as soon as what is compiled is worth one. After a
         fault nothing is started any more, but the rest is compiled: a refusal comes first, however
         long passes take.
 
@@ -271,7 +271,7 @@ class Engine:
     def _advance(self, answers: Outcomes) -> None:
         """Keeps the device at work without ever waiting for it."""
         while answers.fault is None:
-            if self._pipeline.should_start:
+            if self._pipeline.should_start_early:
                 lost = self._pipeline.start_next()
                 if lost is not None:
                     answers.add(self._fail(lost))

@@ -24,6 +24,11 @@ _LITTLE = 16
 """What part of a pass is little. Texts become rows some fifty times faster than a large card reads
 them: while a sixteenth of a pass runs, a whole one is compiled, packed and launched."""
 
+_WORTH = 4
+"""What part of a pass is worth launching while more is being compiled. Launching takes the host as long
+as the card takes for an eighth of a pass, and nothing is compiled meanwhile: a smaller pass would be
+followed by another small one, and so on."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadBack:
@@ -176,6 +181,11 @@ class Pipeline:
         if not (self._forward.ahead and self.has_room and self.schedule):
             return False
         return self.schedule.rows >= self._token_budget or self._running < self._little_rows
+
+    @property
+    def should_start_early(self) -> bool:
+        """The same while this thread has more to compile: not for what is hardly worth a launch."""
+        return self.should_start and self.schedule.rows * _WORTH >= self._token_budget
 
     @property
     def _running(self) -> int:

@@ -279,7 +279,7 @@ def test_a_run_compiles_while_passes_run(ahead):
     engine.run([Work(f"{n}" * 40, (ask("q", "\nx:", floor=False),)) for n in range(20)])
     compiled = [calls.index(("compile", n)) for n in range(20)]
     if ahead:
-        assert calls.index(("start", 0)) == compiled[0] + 1
+        assert calls.index(("start", 0)) == compiled[1] + 1
     else:
         assert calls.index(("start", 0)) == compiled[-1] + 1
     # Nothing ended while it compiled, so nothing was waited for.
@@ -305,17 +305,19 @@ def test_a_run_starts_small_passes_only_for_an_idle_device():
     assert sum(forward.rows) == 40 * rows_of_one
 
 
-def test_a_second_small_pass_starts_behind_one_that_is_little():
+def test_a_run_launches_no_small_passes_one_behind_another():
+    """Launching holds compiling up, so that each would find as little as the one before."""
     engine = engine_of(token_budget=2000, ahead=1)
+    forward = fake(engine)
     calls = with_compilations(engine)
-    engine.run([Work(f"{n}" * 50, (ask("q", "\nx:", floor=False),)) for n in range(5)])
-    assert calls[:5] == [
-        ("compile", 0),
-        ("start", 0),
-        ("compile", 1),
-        ("start", 1),
-        ("compile", 2),
-    ]
+    # An idle device each time.
+    forward.ended = lambda number: True
+    engine.run([Work(f"{n % 10}" * 50, (ask("q", "\nx:", floor=False),)) for n in range(24)])
+    rows_of_one = 1 + 50 + len("\nx:") + len(" yen")
+    # Nine of them are a quarter of a pass.
+    assert forward.rows[:2] == [9 * rows_of_one, 9 * rows_of_one]
+    assert calls.index(("start", 0)) == calls.index(("compile", 8)) + 1
+    assert sum(forward.rows) == 24 * rows_of_one
 
 
 @AHEAD

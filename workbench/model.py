@@ -13,6 +13,7 @@ import threading
 import time
 from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import IO, Any, Final, Literal, cast
 
 from spinf_serve.packs.errors import Unusable
@@ -119,7 +120,12 @@ class Model:
         child, self._child = self._child, None
         if child is not None:
             child.kill()
-            child.communicate()
+            child.wait()
+            for stream in (child.stdin, child.stdout):
+                if stream is not None:
+                    # What was written and not sent is of no use any more.
+                    with suppress(OSError):
+                        stream.close()
         if self._log is not None:
             self._log.close()
             self._log = None

@@ -11,6 +11,7 @@ import sys
 from typing import Final
 
 from spinf_serve.packs.errors import SpinfError, Unusable
+from spinf_serve.packs.faults import InvalidPack
 from spinf_serve.packs.loader import read_pack
 from spinf_serve.workbench.actions.trying import Asked, Content, ask
 from spinf_serve.workbench.answering import scorer, who_told
@@ -43,7 +44,7 @@ def main() -> None:
             pack = read_pack(asked["pack"].encode(), asked["name"], fitted=False)
             parameters = tuple((name, value) for name, value in asked["parameters"])
             say(ask(answers, pack, Content(asked["text"], asked["context"], parameters)))
-        except (SpinfError, Unusable) as fault:
+        except (SpinfError, Unusable, InvalidPack) as fault:
             say(str(fault))
 
 

@@ -54,6 +54,7 @@ def until(desk: Desk, id: str, done: int) -> Job:
     return found
 
 
+@pytest.mark.slow
 def test_only_what_is_missing_is_asked_and_the_cost_is_told(desk):
     edit(desk)
     pack = pack_of(desk, PACK)
@@ -85,6 +86,7 @@ def test_only_what_is_missing_is_asked_and_the_cost_is_told(desk):
         assert plan_of(desk, who, pack, "messages", None).answers == 0
 
 
+@pytest.mark.slow
 def test_a_run_is_stopped_killed_and_resumed_and_asks_nothing_twice(desk):
     edit(desk)
     pack = pack_of(desk, PACK)

@@ -42,7 +42,7 @@ def _live(desk: Desk, user: str, id: str) -> None:
             st.progress(job.share, text=_words(job))
             _figures(job)
             left, right = st.columns([1, 4])
-            if left.button("Stop", key=f"stop-{id}", icon=":material/stop:"):
+            if left.button("Stop the run", key=f"stop-{id}", icon=":material/stop:"):
                 jobs.stop(desk, user, id)
                 st.toast("It stops behind this step; what is finished is kept.")
             with right.popover("Log", icon=":material/notes:"):

@@ -29,6 +29,9 @@ System One format with errors of its own; and the route that answers in this or 
 NO_SUCH_PACK = "NoSuchPack"
 """Component of the answer to a path that names a pack or version which is not there."""
 
+NO_SUCH_MODEL = "NoSuchModel"
+"""The same for the name of a model."""
+
 _KINDS: tuple[Kind, ...] = ("Scoring", "Batch", "SystemOne", "Decisions")
 _NAMES = {
     400: "Refused",
@@ -88,16 +91,18 @@ def may_end_in(*statuses: int, kind: Kind = "Scoring") -> dict[int, str]:
 
 def responses(used: Iterable[str]) -> dict[str, Schema]:
     """Component name -> response, for those that operations use."""
-    named = either(_schema(404, _OF_PATH), ref("NoRoute"))
+    paths = {
+        NO_SUCH_PACK: ("No pack or version of that name is served.", _OF_PATH),
+        NO_SUCH_MODEL: ("No model of that name is served.", ("model_not_served",)),
+    }
     made = {
         f"{kind}{_NAMES[status]}": _response(kind, status)
         for kind in _KINDS
         for status in _NAMES
         if _codes(kind, status)
     } | {
-        NO_SUCH_PACK: answer(
-            "No pack or version of that name is served.", {JSON: {"schema": named}}
-        )
+        name: answer(about, {JSON: {"schema": either(_schema(404, codes), ref("NoRoute"))}})
+        for name, (about, codes) in paths.items()
     }
     return {name: made[name] for name in sorted(set(used))}
 

@@ -215,6 +215,21 @@ COMPLETIONS = (
     ),
 )
 
+MODEL = (
+    Example(
+        "one_model",
+        "A served model",
+        None,
+        {
+            "id": "spinf/smollm2-135m-instruct",
+            "object": "model",
+            "created": 1730419200,
+            "owned_by": "local",
+        },
+        {"id": "jev-latest"},
+    ),
+)
+
 MODELS = (
     Example(
         "a_model",

@@ -174,6 +174,18 @@ def _lists() -> tuple[Operation, ...]:
         ),
         Operation(
             "get",
+            "/v1/models/{id}",
+            "model",
+            "server",
+            "The served model by one of its names",
+            "For `models.retrieve` of the OpenAI SDK. The id may hold a slash, written as it is.",
+            {200: Reply("The model.", {JSON: ref("ModelEntry")})},
+            _LOOKED_UP | {404: errors.NO_SUCH_MODEL},
+            parameters=(path_parameter("id", "its id, or another name of it", least=1),),
+            examples=examples.MODEL,
+        ),
+        Operation(
+            "get",
             "/v1/packs",
             "packs",
             "server",

@@ -26,6 +26,7 @@ def schemas() -> dict[str, Schema]:
     return {
         "Models": _models(),
         "Model": _model(),
+        "ModelEntry": _model_entry(),
         "Packs": _packs(),
         "PackEntry": _entry(),
         "PackFile": {
@@ -43,19 +44,23 @@ def schemas() -> dict[str, Schema]:
     }
 
 
-def _models() -> Schema:
-    entry = filled(
+def _model_entry() -> Schema:
+    return filled(
         {
             "id": text(),
             "object": word("", "model"),
             "created": whole("unix seconds of its release; 0 where nobody knows", least=0),
             "owned_by": text(),
-        }
+        },
+        "A model for the OpenAI SDK.",
     )
+
+
+def _models() -> Schema:
     return filled(
         {
             "object": word("", "list"),
-            "data": items(entry, "for the OpenAI SDK"),
+            "data": items(ref("ModelEntry"), "for the OpenAI SDK"),
             "models": items(ref("Model"), "the same with all that there is to say"),
         },
         "The served model.",

@@ -1,4 +1,4 @@
-"""GET /v1/models: one body that OpenAI's, spinf's and TypeSafe's clients can read."""
+"""GET /v1/models, one body that OpenAI's, spinf's and TypeSafe's clients can read, and one of them."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -8,9 +8,12 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from spinf_serve.engine.api import Engine
+from spinf_serve.packs.errors import Refused
 from spinf_serve.server.features import Features, features_of
+from spinf_serve.server.problems import NotFound
 from spinf_serve.server.service import Service
 from spinf_serve.server.wire.json_text import encode
+from spinf_serve.server.wire.model_field import check_served
 
 router = APIRouter()
 
@@ -30,19 +33,27 @@ async def models(request: Request) -> Response:
     return Response(encode(body), media_type="application/json")
 
 
+@router.get("/v1/models/{model_id:path}")
+async def model(request: Request) -> Response:
+    """The served model by any of its names, as OpenAI's SDK reads it.
+
+    An id holds a slash, so the rest of the path is the id.
+    """
+    service: Service = request.app.state.service
+    engine = service.worker.engine
+    try:
+        check_served(request.path_params["model_id"], engine)
+    except Refused as refused:
+        raise NotFound(refused.code, refused.message, refused.param) from None
+    return Response(encode(_entry(engine)), media_type="application/json")
+
+
 def models_body(engine: Engine, limits: Mapping[str, int], features: Features) -> dict[str, Any]:
     """`data` is what OpenAI's SDK reads, `models` what the others do."""
     served = engine.served
     return {
         "object": "list",
-        "data": [
-            {
-                "id": served.id,
-                "object": "model",
-                "created": _unix_seconds(served.release_date),
-                "owned_by": "local",
-            }
-        ],
+        "data": [_entry(engine)],
         "models": [
             {
                 "id": served.id,
@@ -66,6 +77,15 @@ def models_body(engine: Engine, limits: Mapping[str, int], features: Features) -
                 "note": served.note,
             }
         ],
+    }
+
+
+def _entry(engine: Engine) -> dict[str, Any]:
+    return {
+        "id": engine.served.id,
+        "object": "model",
+        "created": _unix_seconds(engine.served.release_date),
+        "owned_by": "local",
     }
 
 

@@ -12,10 +12,16 @@ def read_model(body: Fields, engine: Engine) -> str:
 
     Raises `Refused`: `model_not_served` for another model's name, `invalid_field` for none.
     """
-    served = engine.served
     model = body.text("model")
     if not model:
         raise body.refused("model", "is empty; name a model or leave it out")
+    check_served(model, engine)
+    return model
+
+
+def check_served(model: str, engine: Engine) -> None:
+    """Raises `Refused` (`model_not_served`) for a name that the served model does not answer to."""
+    served = engine.served
     # A pack may be fitted on the base model, and clients that run it send the name that it has.
     every = (served.id, served.name, *served.aliases, served.base_model)
     names = dict.fromkeys(name for name in every if name)
@@ -28,4 +34,3 @@ def read_model(body: Fields, engine: Engine) -> str:
             f"{served.id}{also}",
             "model",
         )
-    return model

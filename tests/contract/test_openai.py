@@ -50,6 +50,19 @@ def test_the_model_list_names_a_model_that_can_be_asked(client):
     assert ask(client, model=model.id).model == model.id
 
 
+@pytest.mark.parametrize("name", ["jev-latest", "SPINF-12B", None])
+def test_a_model_is_retrieved_by_any_of_its_names(client, name):
+    [model] = client.models.list().data
+    assert client.models.retrieve(name or model.id) == model
+
+
+@pytest.mark.parametrize("name", ["gpt-5", "x/y", "é"])
+def test_a_model_that_is_not_served_is_not_found(client, name):
+    with pytest.raises(openai.NotFoundError, match="is not served here") as caught:
+        client.models.retrieve(name)
+    assert (caught.value.code, caught.value.param) == ("model_not_served", "model")
+
+
 @pytest.mark.parametrize(
     ("sent", "code", "param"),
     [

@@ -267,7 +267,8 @@ fault, or null.
 429 and 503 carry `Retry-After` in seconds. A 4xx says that the same request cannot succeed.
 
 `GET /v1/packs/{{id}}` answers `unknown_pack`, `unknown_pack_version` and `pack_not_available` with 404
-and the type `not_found`, since its path names what is not there. A route that does not exist is
+and the type `not_found`, since its path names what is not there; so does `GET /v1/models/{{id}}` with
+`model_not_served`. A route that does not exist is
 answered 404 `{{"detail": "Not Found"}}`, a method that a route lacks 405
 `{{"detail": "Method Not Allowed"}}`: these two have no code.
 

@@ -258,6 +258,9 @@ def publish_pack(
             help="raise this part of the version if needed",
         ),
     ] = None,
+    note: Annotated[
+        str, typer.Option(metavar="TEXT", help="what is new, a line for those who use it")
+    ] = "",
 ) -> None:
     """Publish a pack's file: a copy that never changes, and its line in prompt-packs.json."""
     from spinf_serve.pack_files import refuse_id
@@ -269,7 +272,7 @@ def publish_pack(
     part = next((one for one in PARTS if one == bump), None)
     if part is None and bump is not None:
         raise Unusable(f"--bump {bump}: write {', '.join(PARTS[:-1])} or {PARTS[-1]}")
-    done = publish(file, read=read_pack, bump=part)
+    done = publish(file, read=read_pack, bump=part, note=note)
     raised = "" if done.bumped_from is None else f" (raised from {done.bumped_from})"
     what = "published" if done.changed else "was published before, nothing changed"
     _print([f"{done.id} {done.version}{raised} {what}: {done.file}"])

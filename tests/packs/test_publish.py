@@ -72,6 +72,15 @@ def test_the_first_publication_makes_the_listing(folder):
     assert served(folder) == {"1.0.0": "mood/versions/1.0.0.yaml"}
 
 
+def test_a_note_stands_with_its_version_alone(folder):
+    file = folder / "mood" / "pack.yaml"
+    publish(file, read=read_pack, root=folder, note="The first")
+    file.write_text(yaml_pack(question="Glad?"))
+    publish(file, read=read_pack, root=folder, bump="patch")
+    versions = listing(folder)["packs"][0]["versions"]
+    assert [one.get("note") for one in versions] == [None, "The first"]
+
+
 @pytest.mark.parametrize("bump", [None, "patch", "major"])
 def test_publishing_the_same_again_does_nothing(folder, bump):
     file = folder / "mood" / "pack.yaml"

@@ -326,8 +326,9 @@ class Project:
                     f"{shown(self.path)} is a DuckDB file of something else: it has no project in it"
                 )
             return 0
-        found = connection.execute("SELECT version FROM spinf_project").fetchone()
-        version = 0 if found is None else int(found[0])
+        # To its end: a connection with a result that is not read whole takes nothing else.
+        found = connection.execute("SELECT version FROM spinf_project").fetchall()
+        version = int(found[0][0]) if found else 0
         if version > len(_MIGRATIONS):
             raise Unusable(
                 f"project {shown(self.path)} was made by a newer spinf-serve (tables {version}, this"

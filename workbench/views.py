@@ -104,7 +104,7 @@ class View:
             tail: SQL behind `FROM view`, such as `WHERE number > $1 ORDER BY number LIMIT 50`.
             columns: SQL between `SELECT` and `FROM`; names with signs stand in double quotes.
         """
-        with _connected() as connection:
+        with connected() as connection:
             try:
                 return connection.execute(
                     f"SELECT {columns} FROM {self.sql} AS view {tail}", list(params or ())
@@ -119,7 +119,7 @@ class View:
         objects with None there.
         """
         listed = ", ".join(quoted(name) for name in names)
-        with _connected() as connection:
+        with connected() as connection:
             try:
                 # A file's lines come in their order.
                 given = connection.execute(f"SELECT {listed} FROM {self.sql}").fetchnumpy()
@@ -347,7 +347,8 @@ def _prune(latest: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _connected() -> duckdb.DuckDBPyConnection:
+def connected() -> duckdb.DuckDBPyConnection:
+    """A connection in memory, for views; to be closed."""
     connection = duckdb.connect(config={"memory_limit": MEMORY, "threads": 2})
     connection.execute("SET enable_progress_bar = false")
     return connection

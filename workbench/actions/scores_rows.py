@@ -1,15 +1,20 @@
 """Which rows the page Scores lists: filtered, searched and sorted in DuckDB, read a page at a time."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
-from spinf_serve.evals.judged import DECISION, QUESTION
+import duckdb
+
+from spinf_serve.evals.judged import DECISION
 from spinf_serve.evals.metrics.slices import MISSING
 from spinf_serve.packs.pack import Constants, Pack
-from spinf_serve.workbench.actions.scores import LABELS, Subject, label_for, said_sql
+from spinf_serve.workbench.actions.scores import LABELS, Base, Subject
 from spinf_serve.workbench.desk import Desk
-from spinf_serve.workbench.views import View, quoted
+from spinf_serve.workbench.views import View, connected, quoted
+
+_YES, _NO = LABELS.index("yes"), LABELS.index("no")
 
 MOST_VALUES: Final = 200
 """Values of a slice that can be chosen."""
@@ -30,7 +35,6 @@ class Filter:
         falling: whether the largest comes first.
     """
 
-    split: str | None = None
     labels: tuple[str, ...] = ()
     verdict: str | None = None
     slice: tuple[str, str] | None = None
@@ -41,12 +45,12 @@ class Filter:
     falling: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Listing:
     """The rows that a filter lets through; only pages of them are ever read.
 
     Attributes:
-        said, given: see `said_sql`.
+        base: what the project says of the view's rows; it holds the split, too.
         subject: whose value is shown.
     """
 
@@ -54,42 +58,42 @@ class Listing:
     view: View
     pack: Pack
     constants: Constants | None
+    base: Base
     subject: Subject
     filter: Filter
-    more: Mapping[str, str] = field(default_factory=dict)
 
     def count(self) -> int:
         """How many."""
-        sql, params = self._sql("count(*)")
-        with self.desk.project.open(write=False) as connection:
+        if self.filter == Filter(by=self.filter.by, falling=self.filter.falling):
+            return int(self.base.inside.sum())
+        with self._connected() as connection:
+            sql, params = self._sql("count(*)")
             return int(connection.execute(sql, params).fetchall()[0][0])
 
     def page(self, first: int, most: int) -> list[dict[str, Any]]:
         """Some of them: row_id, text, label, value, residual, refused, flagged, unsafe."""
         shown = {
-            "number": "view.number",
             "row_id": "view.row_id",
             "refused": "view.refused",
-            "said": "said.value",
+            "label": "base.label",
             "value": self.subject.sql,
             "residual": "NULL" if self.subject.residual is None else quoted(self.subject.residual),
             "flagged": self._flag() or "NULL",
             "unsafe": "view.unsafe" if self.view.fitted else "NULL",
-            **self.more,
         }
         columns = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in shown.items())
-        sql, params = self._sql(columns)
         order = "view.number"
         if self.filter.by is not None:
             down = "DESC" if self.filter.falling else "ASC"
             order = f"{self.filter.by} {down} NULLS LAST, view.number"
-        with self.desk.project.open(write=False) as connection:
+        with self._connected() as connection:
+            sql, params = self._sql(columns)
             found = connection.execute(
                 f"{sql} ORDER BY {order} LIMIT {most} OFFSET {first}", params
-            )
-            names = [column[0] for column in found.description or ()]
-            rows = [dict(zip(names, row, strict=True)) for row in found.fetchall()]
-            # Texts are read for the page alone.
+            ).fetchall()
+        rows = [dict(zip(shown, row, strict=True)) for row in found]
+        # Texts are read for the page alone.
+        with self.desk.project.open(write=False) as connection:
             texts = dict(
                 connection.execute(
                     "SELECT row_id, coalesce(media, text) FROM item WHERE dataset = ?"
@@ -98,9 +102,32 @@ class Listing:
                 ).fetchall()
             )
         for row in rows:
-            row["label"] = label_for(self.subject, self.pack, row.pop("said"))
+            row["label"] = LABELS[row["label"]]
             row["text"] = texts.get(row["row_id"], "")
         return rows
+
+    @contextmanager
+    def _connected(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection that knows `base`; with the project's rows only where they are looked at."""
+        given = {
+            "number": self.base.number,
+            "inside": self.base.inside,
+            "label": self.base.labels(self.subject, self.pack),
+        }
+        with ExitStack() as stack:
+            if self._needs_items:
+                connection = stack.enter_context(self.desk.project.open(write=False))
+            else:
+                connection = stack.enter_context(connected())
+            connection.register("base", given)
+            try:
+                yield connection
+            finally:
+                connection.unregister("base")
+
+    @property
+    def _needs_items(self) -> bool:
+        return bool(self.filter.search.strip()) or self.filter.slice is not None
 
     def _flag(self) -> str | None:
         """SQL of whether the target's verdict is yes."""
@@ -113,15 +140,18 @@ class Listing:
         return None
 
     def _sql(self, columns: str) -> tuple[str, dict[str, Any]]:
-        said, given = said_sql(self.pack, self.constants, self.subject.target)
-        params: dict[str, Any] = {"dataset": self.view.about["dataset"], "target": given[0]}
-        where = ["true"]
         one = self.filter
-        if one.split is not None:
-            where.append("item.split = $split")
-            params["split"] = one.split
+        params: dict[str, Any] = {}
+        where = ["base.inside"]
+        source = f"{self.view.sql} AS view JOIN base ON base.number = view.number"
+        if self._needs_items:
+            source += (
+                " JOIN (SELECT row_id, text, slices FROM item WHERE dataset = $dataset) AS item"
+                " ON item.row_id = view.row_id"
+            )
+            params["dataset"] = self.view.about["dataset"]
         if one.slice is not None:
-            where.append("coalesce(item.slices[$slice], '(none)') = $part")
+            where.append(f"coalesce(item.slices[$slice], '{MISSING}') = $part")
             params["slice"], params["part"] = one.slice
         if one.search.strip():
             where.append("(contains(lower(item.text), $search) OR item.row_id = $exact)")
@@ -129,14 +159,15 @@ class Listing:
         if one.refused:
             where.append("view.refused IS NOT NULL")
         if one.labels:
-            where.append(self._labelled(one.labels))
+            codes = ", ".join(str(LABELS.index(label)) for label in one.labels)
+            where.append(f"base.label IN ({codes})")
         flag = self._flag()
         if one.verdict is not None and flag is not None:
             where.append(
                 {
-                    "false alarm": f"({flag} AND said.value = 'no')",
-                    "miss": f"(NOT {flag} AND said.value = 'yes')",
-                    "right": f"({flag} = (said.value = 'yes') AND said.value IN ('yes', 'no'))",
+                    "false alarm": f"({flag} AND base.label = {_NO})",
+                    "miss": f"(NOT {flag} AND base.label = {_YES})",
+                    "right": f"({flag} = (base.label = {_YES}) AND base.label IN ({_YES}, {_NO}))",
                 }[one.verdict]
             )
         if one.ranges:
@@ -145,37 +176,13 @@ class Listing:
                 parts.append(f"({sql} BETWEEN $low{number} AND $high{number})")
                 params |= {f"low{number}": low, f"high{number}": high}
             where.append(f"({' OR '.join(parts)})")
-        item = "SELECT row_id, text, split, slices FROM item WHERE dataset = $dataset"
-        sql = (
-            f"WITH said AS ({said}) SELECT {columns} FROM {self.view.sql} AS view"
-            f" JOIN ({item}) AS item USING (row_id) LEFT JOIN said USING (row_id)"
-            f" WHERE {' AND '.join(where)}"
-        )
-        return sql, params
+        return f"SELECT {columns} FROM {source} WHERE {' AND '.join(where)}", params
 
-    def _labelled(self, labels: Sequence[str]) -> str:
-        """Condition on the label; a question's labels are options, seen from the subject's."""
-        target = self.subject.target
-        if not target.startswith(QUESTION):
-            words = [f"'{label}'" for label in labels if label != LABELS[3]]
-            parts = [f"said.value IN ({', '.join(words)})"] if words else []
-            if LABELS[3] in labels:
-                parts.append("(said.value IS NULL OR said.value NOT IN ('yes', 'no', 'unsure'))")
-            return f"({' OR '.join(parts)})"
-        with self.desk.project.open(write=False) as connection:
-            given = connection.execute(
-                "SELECT DISTINCT value FROM label WHERE dataset = ? AND target = ?",
-                [self.view.about["dataset"], target],
-            ).fetchall()
-        chosen = [
-            "'" + word.replace("'", "''") + "'"
-            for (word,) in given
-            if label_for(self.subject, self.pack, word) in labels
-        ]
-        parts = [f"said.value IN ({', '.join(chosen)})"] if chosen else ["false"]
-        if LABELS[3] in labels:
-            parts.append("said.value IS NULL")
-        return f"({' OR '.join(parts)})"
+
+def wrong_side(subject: Subject) -> str:
+    """SQL of how far a row's value is on the wrong side of the cut; below -1 without a label."""
+    away = f"({subject.sql} - {subject.cut!r})"
+    return f"CASE base.label WHEN {_NO} THEN {away} WHEN {_YES} THEN -{away} ELSE -2 END"
 
 
 def slices(desk: Desk, dataset: str) -> dict[str, dict[str, int]]:

@@ -43,7 +43,7 @@ def _draw(found: Bench) -> None:
             f"**{pack.name or pack.id}** has no numbers for {model.served} yet: here are its answers,"
             " but no categories and no decision. Make them on the page **Thresholds**."
         )
-    names = scores.targets(found.desk, pack, dataset, fitted=view.fitted)
+    names = _targets((stamp(found.desk), view.key), found, pack, view)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         left, middle = st.container(width=280), st.container(width=440)
         right = st.container(width=160)
@@ -182,6 +182,11 @@ def _chart(look: Look) -> None:
         scores_overview.draw(look)
     else:
         scores_charts.one(look, look.subject)
+
+
+@st.cache_data(show_spinner=False, max_entries=16)
+def _targets(key: tuple[Any, ...], _found: Bench, _pack: Pack, _view: View) -> list[str]:
+    return scores.targets(_found.desk, _pack, _view.about["dataset"], fitted=_view.fitted)
 
 
 @st.cache_resource(show_spinner=False, max_entries=3)

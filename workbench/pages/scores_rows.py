@@ -7,7 +7,7 @@ import streamlit as st
 
 from spinf_serve.evals.metrics.slices import LEAST_ROWS
 from spinf_serve.workbench.actions.scores import LABELS, Subject
-from spinf_serve.workbench.actions.scores_rows import Filter, Listing, slices
+from spinf_serve.workbench.actions.scores_rows import Filter, Listing, slices, wrong_side
 from spinf_serve.workbench.desk import key_of
 from spinf_serve.workbench.frame import set_param, stamp
 from spinf_serve.workbench.pages import scores_detail
@@ -26,7 +26,9 @@ def draw(look: Look) -> None:
     """Draw the filter and the table of rows."""
     st.subheader("Texts")
     wanted = _filter(look)
-    listing = Listing(look.found.desk, look.view, look.pack, look.constants, look.main, wanted)
+    listing = Listing(
+        look.found.desk, look.view, look.pack, look.constants, look.base, look.main, wanted
+    )
     _table(look, listing)
 
 
@@ -154,15 +156,13 @@ def _filter(look: Look) -> Filter:
                 icon=":material/close:",
                 on_click=look.clear,
             )
-    return Filter(
-        look.found.split, tuple(labels), verdict, part, ranges, search, refused, by, falling
-    )
+    return Filter(tuple(labels), verdict, part, ranges, search, refused, by, falling)
 
 
 def _sorts(look: Look, subject: Subject) -> dict[str, tuple[str | None, bool]]:
     found: dict[str, tuple[str | None, bool]] = {}
     if subject.cut is not None:
-        found["Farthest on the wrong side"] = _wrong(subject)
+        found["Farthest on the wrong side"] = (wrong_side(subject), True)
     what = "score" if subject.place is None else "p"
     found |= {f"Highest {what}": (subject.sql, True), f"Lowest {what}": (subject.sql, False)}
     if subject.cut is not None:
@@ -171,11 +171,6 @@ def _sorts(look: Look, subject: Subject) -> dict[str, tuple[str | None, bool]]:
         found["Highest residual"] = (quoted(subject.residual), True)
     found["Order of import"] = (None, False)
     return found
-
-
-def _wrong(subject: Subject) -> tuple[str, bool]:
-    away = f"({subject.sql} - {subject.cut!r})"
-    return f"CASE said.value WHEN 'no' THEN {away} WHEN 'yes' THEN -{away} ELSE -2 END", True
 
 
 def _ranges(look: Look) -> tuple[tuple[str, float, float], ...]:

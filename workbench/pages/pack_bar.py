@@ -116,7 +116,8 @@ def _buttons(desk: Desk, user: str, draft: Draft, key: str) -> None:
         type="primary",
         icon=":material/save:",
         disabled=not draft.unsaved,
-        help="Write the draft into the file (Ctrl+S in the editor).",
+        shortcut="Ctrl+S",
+        help="Write the draft into the file.",
         on_click=partial(_click_save, desk, user, file),
     )
     st.button(

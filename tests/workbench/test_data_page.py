@@ -27,6 +27,13 @@ def fine(test):
     return test
 
 
+def labels_of(folder, row_id, target):
+    """What is said of a row, as given."""
+    row = detail(desk_of(folder).project, "messages", row_id)
+    assert row is not None
+    return [one for one in row.labels if one.target == target]
+
+
 def button(test, label):
     (found,) = (one for one in test.button if one.label == label)
     return found
@@ -107,9 +114,7 @@ def test_a_label_is_mended_by_a_click_and_two_fast_ones_are_both_kept(folder):
     assert choice.value == "yes"
     choice.set_value("unsure").run()
     fine(test)
-    said = [
-        one for one in detail(desk.project, "messages", "t0001").labels if one.target == "angry"
-    ]
+    said = labels_of(folder, "t0001", "angry")
     assert [(one.annotator, one.value, one.adjudicated) for one in said] == [
         ("example", "no", False),
         ("ann", "unsure", True),
@@ -183,8 +188,7 @@ def test_labelling_goes_from_row_to_row_and_comes_back(folder):
     fine(test)
 
     def said(row_id):
-        labels = detail(desk.project, "messages", row_id).labels
-        return [one.value for one in labels if one.target == "decision"]
+        return [one.value for one in labels_of(folder, row_id, "decision")]
 
     assert [said(row) for row in rows] == [["yes"], ["no"], []]
     assert "**2 labels** of decision count" in messages(test)

@@ -49,8 +49,10 @@ def test_columns_are_known_by_what_they_hold(desk):
 def test_counts_of_labels_are_seen_before_anything_is_chosen(desk):
     seen = peek(Source(brought(desk).path))
     angry = seen.column("angry")
+    tags = seen.column("tags")
+    assert angry is not None and tags is not None
     assert (angry.yes, angry.no, angry.unsure, angry.blank, angry.other) == (1, 2, 1, 0, 0)
-    assert seen.column("tags").blank == 1 and seen.whole
+    assert tags.blank == 1 and seen.whole
     assert seen.sample[2][1] == "Wo ist mein Paket"
 
 
@@ -226,7 +228,8 @@ def test_the_job_tells_how_far_it_is_and_can_be_stopped(desk):
     arguments = importing.job_arguments(file, wanted, "ann", dry_run=True)
     found = importing.import_job(desk, arguments, told)
     assert found["rows_read"] == 12_000 and told.said[0] == (0, 12_001)
-    assert importing.previewed(desk, file, wanted).rows_read == 12_000
+    tried = importing.previewed(desk, file, wanted)
+    assert tried is not None and tried.rows_read == 12_000
     with pytest.raises(Exception, match="^$"):
         importing.import_job(desk, arguments | {"dry_run": False}, Told(stop_at=2))
     assert [one.name for one in datasets(desk.project)] == ["big"]

@@ -168,6 +168,7 @@ def test_notes_are_kept_beside_the_label(desk):
     from spinf_serve.workbench.actions.rows import detail
 
     found = detail(desk.project, "big", "r1")
+    assert found is not None
     assert [(one.annotator, one.text) for one in found.notes] == [("ann", "irony?")]
 
 

@@ -39,7 +39,7 @@ def test_a_file_is_uploaded_tried_and_imported_and_a_reload_loses_nothing(browse
         page.get_by_text("10 yes, 10 no, 0 unsure, 10 blank").wait_for()
         page.get_by_text("At random").click()
         (file,) = uploads.uploads(desk)
-        until(lambda: uploads.kept_plan(desk, file.id)["drawn"] == "random")
+        until(lambda: (uploads.kept_plan(desk, file.id) or {}).get("drawn") == "random")
         page.reload()
         page.get_by_text("10 yes, 10 no, 0 unsure, 10 blank").wait_for()
         button(page, "Try").click()
@@ -90,5 +90,7 @@ def test_a_choice_and_another_at_once_are_both_kept(browser):
         choices.get_by_role("radio", name="yes", exact=True).click()
         page.wait_for_timeout(3_000)
         assert page.get_by_text("changed elsewhere").count() == 0
-    said = [one for one in detail(desk.project, "messages", "t0001").labels if one.adjudicated]
+    row = detail(desk.project, "messages", "t0001")
+    assert row is not None
+    said = [one for one in row.labels if one.adjudicated]
     assert [one.value for one in said] == ["yes"]

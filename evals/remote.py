@@ -6,9 +6,10 @@ that field answers rounded ones, and is said to. Knows no store.
 
 import json
 import re
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPException
@@ -27,6 +28,9 @@ _QUERIES = "scoring.queries."
 
 RETRY_SECONDS = 2
 """When a busy server is asked again."""
+
+LOADING_SECONDS = 1800.0
+"""How long a server's model may load; large ones are fetched first."""
 
 
 class Work(Protocol):
@@ -115,8 +119,11 @@ class Remote:
             )
 
 
-def open_remote(url: str, token: str | None) -> Remote:
+def open_remote(url: str, token: str | None, wait: Callable[[float], None] = time.sleep) -> Remote:
     """A server by its address. Asks it one small question, to learn what it serves.
+
+    Args:
+        wait: called with seconds while the server's model loads, for `LOADING_SECONDS` in all.
 
     Raises `Unusable` when it cannot be reached or refuses.
     """
@@ -124,6 +131,13 @@ def open_remote(url: str, token: str | None) -> Remote:
     scoring: dict[str, Any] = {"queries": [query], "precision": "full"}
     probe = {"inputs": [{"id": "0", "messages": []}], "scoring": scoring}
     status, body = post(url, json.dumps(probe).encode(), token)
+    waited = 0.0
+    while status == 503 and _code(body) == "warming_up":
+        if waited >= LOADING_SECONDS:
+            raise Unusable(f"{url} is still loading its model; waited {waited:.0f} s")
+        wait(RETRY_SECONDS)
+        waited += RETRY_SECONDS
+        status, body = post(url, json.dumps(probe).encode(), token)
     if status == 400 and "precision" in _message(body):
         del scoring["precision"]
         status, body = post(url, json.dumps(probe).encode(), token)
@@ -277,14 +291,19 @@ def _answers(result: Any, questions: Sequence[Question]) -> tuple[QuestionAnswer
     return tuple(answers)
 
 
+def _code(body: Any) -> Any:
+    error = body.get("error") if isinstance(body, dict) else None
+    return error.get("code") if isinstance(error, dict) else None
+
+
 def _error(
     url: str, status: int, body: Any, questions: Sequence[Question]
 ) -> SpinfError | Unusable:
-    error = body.get("error") if isinstance(body, dict) else None
-    code = error.get("code") if isinstance(error, dict) else None
+    code = _code(body)
     said = f"{url} answered {status}: {_message(body)}"
-    if not isinstance(error, dict) or not isinstance(code, str) or code not in CODES:
+    if not isinstance(code, str) or code not in CODES:
         return Unusable(said)
+    error = body["error"]
     if status in (429, 503):
         return Busy(code, said, RETRY_SECONDS)
     if status not in (400, 413, 500):

@@ -143,9 +143,9 @@ def over_http(url: str, token: str | None, wait: Callable[[float], None] = time.
     """A server. Raises `Unusable` when it cannot be reached or refuses.
 
     Args:
-        wait: called with seconds when the server has no room.
+        wait: called with seconds when the server has no room, or its model is still loading.
     """
-    remote = open_remote(url, token)
+    remote = open_remote(url, token, wait)
     return _OverHttp(remote, _identity(remote), wait)
 
 

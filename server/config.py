@@ -552,7 +552,7 @@ def _from_text(setting: Setting, text: str, source: str) -> Value:
 
 def _refusal(setting: Setting, source: str, value: object) -> str:
     shown = "" if setting.form.secret else f" {json.dumps(value, default=str, ensure_ascii=False)}"
-    return f"{source}{shown}: {setting.name} takes {setting.form.accepted}"
+    return f"{source}{shown}: it takes {setting.form.accepted}"
 
 
 def _read_file(path: Path) -> dict[str, Value]:

@@ -247,7 +247,8 @@ def _scorer(config: ServerConfig, server: str | None) -> "tuple[Scorer, Engine |
     from spinf_serve.evals.scorer import in_process, over_http
 
     if server is not None:
-        return over_http(server, config.token), None
+        with progress("waiting for the server's model"):
+            return over_http(server, config.token), None
     engine = _engine(config)
     return in_process(engine), engine
 

@@ -47,7 +47,8 @@ data_of = partial(judging.data_of, say=complain)
 def who_answers(config: ServerConfig, server: str | None) -> Who:
     """The configured model in this process, or a server's. Raises `Unusable`."""
     if server is not None:
-        remote = over_http(server, config.token)
+        with progress("waiting for the server's model"):
+            remote = over_http(server, config.token)
         return Who(remote.identity, _names(remote.identity.served), remote)
     require(ENGINE_PACKAGES)
     from spinf_serve.engine.api import open_engine

@@ -59,7 +59,8 @@ class Answering:
 def answering(config: ServerConfig, server: str | None) -> Answering:
     """The configured model in this process, or a server's. Raises `Unusable`."""
     if server is not None:
-        remote = open_remote(server, config.token)
+        with progress("waiting for the server's model"):
+            remote = open_remote(server, config.token)
         served = described(remote.model)
         limits = _limits(served.lint_residual, served.lint_floor) if served else Limits()
         return Answering(remote, remote.model, remote.digests, None, limits)

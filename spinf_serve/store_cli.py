@@ -140,7 +140,8 @@ def _scorer(config: ServerConfig, server: str | None) -> "Scorer":
     from spinf_serve.evals.scorer import in_process, over_http
 
     if server is not None:
-        return over_http(server, config.token)
+        with progress("waiting for the server's model"):
+            return over_http(server, config.token)
     require(ENGINE_PACKAGES)
     from spinf_serve.engine.api import open_engine
 

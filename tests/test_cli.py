@@ -144,7 +144,7 @@ def test_a_server_s_engine_keeps_contents(run, monkeypatch, flags, wanted):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("serve", "--port", "x"), '--port "x": port takes a whole number from 0 to 65535'),
+        (("serve", "--port", "x"), '--port "x": it takes a whole number from 0 to 65535'),
         (("serve", "--config", "absent.toml"), "configuration file absent.toml: No such file"),
         (("score", "absent.json"), "absent.json: No such file or directory"),
         (("models", "show", "x"), "x is no known model; the known ones are "),

@@ -1,5 +1,8 @@
 """A server answers like an engine in this process: the same values, refusals and digests."""
 
+import threading
+import time
+
 import pytest
 
 from spinf_serve.engine.work import Work
@@ -73,6 +76,44 @@ def test_a_refusal_names_the_question_and_a_fault_stays_one(server, questions):
     assert refused.value.code == "content_too_long"
     with pytest.raises(Fault):
         remote.run([Work(f"bad {NAN}", questions)])
+
+
+def test_a_server_whose_model_loads_is_waited_for():
+    opened = threading.Event()
+    waits: list[float] = []
+
+    def slow():
+        assert opened.wait(30)
+        return StubEngine().as_engine()
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        opened.set()
+        time.sleep(0.05)
+
+    with running(slow, ServerConfig(), wait=False) as loading:
+        assert open_remote(loading.url, None, wait).model == "stub/words-1"
+    assert waits and set(waits) == {2}
+
+
+def test_it_is_not_waited_for_for_ever():
+    opened = threading.Event()
+    waits: list[float] = []
+
+    def never():
+        assert opened.wait(30)
+        raise ValueError("no model after all")
+
+    with running(never, ServerConfig(), wait=False) as loading:
+        with pytest.raises(Unusable, match="still loading its model; waited 1800 s"):
+            open_remote(loading.url, None, waits.append)
+        assert sum(waits) == 1800
+        opened.set()
+        while loading.service.worker.load_error is None:
+            time.sleep(0.01)
+        with pytest.raises(Unusable, match="503"):
+            open_remote(loading.url, None, waits.append)
+        assert sum(waits) == 1800
 
 
 @pytest.mark.parametrize("url", ["localhost:80", "ftp://localhost", "http://127.0.0.1:1"])

@@ -24,8 +24,8 @@ from tests.support.stub_engine import SERVED, StubEngine
 
 
 def test_settings_of_a_model_come_back_as_they_were(tmp_path):
-    flags = {"model": "embedded", "threads": "1", "max_content_tokens": "100", "offline": True}
-    config = load(flags, {})
+    flags = {"model": "embedded", "threads": "1", "max_content_tokens": "100"}
+    config = load({**flags, "offline": True}, {})
     keep_who(Who(None, None, config), tmp_path)
     found = kept_who(tmp_path)
     assert found.config.engine == config.engine

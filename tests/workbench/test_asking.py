@@ -20,7 +20,7 @@ from spinf_serve.workbench.actions.pack_choices import pack_of
 from spinf_serve.workbench.answering import WHO, Who
 from spinf_serve.workbench.desk import Desk, open_desk
 from spinf_serve.workbench.jobs import Job, job, jobs, resume, stop, wait
-from tests.workbench.serving import recorded_server
+from tests.workbench.serving import kill, recorded_server, result_of
 
 PACK = "packs/triage/pack.yaml"
 SECONDS = 90
@@ -64,7 +64,8 @@ def test_only_what_is_missing_is_asked_and_the_cost_is_told(desk):
         assert measured.state == "done", measured.log()
         rate = rate_of(desk, who, pack)
         assert rate is not None and rate.is_same and rate.tokens > 0
-        assert remembered(desk, who).bits == engine.fingerprint.bits
+        known = remembered(desk, who)
+        assert known is not None and known.bits == engine.fingerprint.bits
         plan = plan_of(desk, who, pack, "messages", None)
         assert plan.rows == plan.contents == 600
         assert 0 < plan.answers == 600 * (plan.prompts - plan.kept // 600)
@@ -77,7 +78,7 @@ def test_only_what_is_missing_is_asked_and_the_cost_is_told(desk):
         assert start_run(desk, "ben", who, PACK, "messages", None).id == run.id
         ended = wait(desk, run.id, SECONDS)
         assert ended.state == "done", ended.log()
-        result = ended.result()
+        result = result_of(ended)
         assert result["asked"] == plan.answers
         assert result["bits"] == engine.fingerprint.bits
         assert spent(ended.folder).counted.rows == 600
@@ -102,13 +103,13 @@ def test_a_run_is_stopped_killed_and_resumed_and_asks_nothing_twice(desk):
         # Its file may be edited meanwhile: the run asks what it was started with.
         (desk.folder / PACK).write_text("no pack")
         live = until(desk, run.id, 2)
-        os.kill(live.pid, signal.SIGKILL)
+        kill(live)
         assert wait(desk, run.id, SECONDS).state == "broken"
         engine.step_seconds = 0.0
         resume(desk, "ann", run.id)
         ended = wait(desk, run.id, SECONDS)
         assert ended.state == "done", ended.log()
-        assert ended.result()["asked"] <= left
+        assert result_of(ended)["asked"] <= left
         assert plan_of(desk, who, pack, "messages", None).answers == 0
         # Answers of the killed process that were not kept yet are the only ones asked again.
         assert spent(ended.folder).counted.rows <= 600

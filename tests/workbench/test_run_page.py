@@ -12,7 +12,7 @@ from spinf_serve.workbench.answering import Who, scorer
 from spinf_serve.workbench.desk import Desk, open_desk
 from spinf_serve.workbench.jobs import jobs, start, stop, wait
 from tests.support import job_process
-from tests.workbench.serving import TOKEN, recorded_server
+from tests.workbench.serving import TOKEN, recorded_server, result_of
 from tests.workbench.support import messages, page
 
 SECONDS = 90
@@ -71,11 +71,10 @@ def test_a_run_goes_from_its_cost_to_its_scores(folder):
         assert metrics(shown)["Money"] != "–"
         button(shown, "Ask ").click().run()
         assert not shown.exception
-        run = jobs(desk, "run")[0]
-        assert wait(desk, run.id, SECONDS).state == "done"
+        run = wait(desk, jobs(desk, "run")[0].id, SECONDS)
         shown = served(folder, who)
         assert "nothing to ask" in messages(shown)
-        assert metrics(shown)["Answers asked"] == f"{run.result()['asked']:,}"
+        assert metrics(shown)["Answers asked"] == f"{result_of(run)['asked']:,}"
         assert metrics(shown)["Kept already"] == "100 %"
         assert any("at 2.5 an hour" in one.value for one in shown.caption)
         button(shown, "See the scores").click().run()

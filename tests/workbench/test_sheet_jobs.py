@@ -25,7 +25,7 @@ from spinf_serve.workbench.actions.sheets import (
 from spinf_serve.workbench.answering import Who
 from spinf_serve.workbench.desk import open_desk
 from spinf_serve.workbench.jobs import job, jobs, known, resume, wait
-from tests.workbench.serving import recorded_server
+from tests.workbench.serving import kill, recorded_server, result_of
 
 PACK = "packs/triage/pack.yaml"
 SECONDS = 90
@@ -68,7 +68,7 @@ def test_a_sheet_comes_back_with_decisions_behind_its_own_columns(desk):
     before = list(csv.DictReader(sheet.file.read_text().splitlines()))
     assert [{"id": row["id"], "message": row["message"]} for row in rows] == before
     unsafe = [row["id"] for row in rows if row["spinf_decision"] == "unsafe"]
-    result = ended.result()
+    result = result_of(ended)
     assert result["verdicts"] == {"unsafe": len(unsafe), "safe": 77 - len(unsafe)}
     assert 0 < len(unsafe) < 77
     table = table_of(ended)
@@ -89,7 +89,7 @@ def test_rows_without_an_answer_are_in_sight(desk):
     sheet = lay_text(desk, text)
     with recorded_server(Limits(max_content_tokens=100)) as (who, _):
         ended = decided(desk, who, sheet, "text")
-    assert ended.result()["refused"] == {"content_too_long": 1, "missing_value": 1}
+    assert result_of(ended)["refused"] == {"content_too_long": 1, "missing_value": 1}
     refused = table_of(ended, "refused").fetch(0, 10)
     assert [one.partition(":")[0] for one in refused["error"]] == [
         "content_too_long",
@@ -107,13 +107,13 @@ def test_a_sheet_that_lost_its_process_goes_on_where_it_was(desk):
         while (found := job(desk, begun.id)).done < 15:
             assert found.is_live and time.monotonic() < end, found.log()
             time.sleep(0.02)
-        os.kill(found.pid, signal.SIGKILL)
+        kill(found)
         assert wait(desk, begun.id, SECONDS).state == "broken"
         engine.step_seconds = 0.0
         resume(desk, "ann", begun.id)
         ended = wait(desk, begun.id, SECONDS)
         assert ended.state == "done", ended.log()
-        assert ended.result()["reused"] >= 15
+        assert result_of(ended)["reused"] >= 15
         other = decided(desk, who, example_sheet(desk))
     assert output_of(ended)[1].read_bytes() == output_of(other)[1].read_bytes()
 

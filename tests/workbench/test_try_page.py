@@ -19,6 +19,7 @@ from spinf_serve.workbench.actions.drafts import draft_of, keep
 from spinf_serve.workbench.actions.pack_choices import pack_of
 from spinf_serve.workbench.actions.trying import (
     MOST_RECENT,
+    Asked,
     Content,
     ask,
     forget_tried,
@@ -55,6 +56,12 @@ def mood(**more) -> tuple[str, str]:
     return json_pack(model=SERVED.id, **more), "pack.json"
 
 
+def code(asked: Asked) -> str:
+    """Why there is no answer."""
+    assert asked.stopped is not None
+    return asked.stopped[0]
+
+
 def served(folder, who, **params):
     return page("try_it", folder, how={"server": who.server, "token": who.token}, **params)
 
@@ -69,8 +76,10 @@ def test_what_comes_back_is_what_the_one_evaluator_says(folder):
     assert asked.chunks == (whole,)
     (result,) = engine.run([EngineWork(whole, pack.questions)])
     constants = pack.constants((engine.served.id,))
+    assert constants is not None
     found = evaluate(pack, constants, [vectors(pack, result.answers)], DecisionCall())
     told = judged(pack, asked)
+    assert told is not None
     assert told.found == found
     assert told.state == "provisional"
     assert " 0." in told.reason
@@ -90,10 +99,10 @@ def test_refusals_are_told_and_cost_no_exception():
     text, name = mood()
     pack = read_pack(text.encode(), name)
     scorer = in_process(StubEngine(Limits(max_content_tokens=7)).as_engine())
-    assert ask(scorer, pack, Content("word " * 9)).stopped[0] == "content_too_long"
-    assert ask(scorer, pack, Content(" ")).stopped[0] == "missing_value"
+    assert code(ask(scorer, pack, Content("word " * 9))) == "content_too_long"
+    assert code(ask(scorer, pack, Content(" "))) == "missing_value"
     asked = ask(scorer, pack, Content(f"a {NAN}"))
-    assert asked.stopped[0] == "engine_error" and judged(pack, asked) is None
+    assert code(asked) == "engine_error" and judged(pack, asked) is None
     # Another context, and a parameter that the pack has not, are left out.
     assert ask(scorer, pack, Content("a", "none", (("shop", "Lamps"),))).stopped is None
 
@@ -127,9 +136,10 @@ def test_the_models_process_cuts_long_texts_as_the_pack_says(stub_model):
     pack = read_pack(text.encode(), name)
     here = ask(in_process(StubEngine(limits).as_engine()), pack, content)
     assert asked == here
-    assert judged(pack, asked).found == judged(pack, here).found
+    told = judged(pack, asked)
+    assert told is not None and told == judged(pack, here)
     text, name = mood()
-    assert stub_model.ask(text, name, content).stopped[0] == "content_too_long"
+    assert code(stub_model.ask(text, name, content)) == "content_too_long"
     with pytest.raises(Unusable, match="`version` is missing"):
         stub_model.ask('{"pack": "a/b"}', name, content)
 

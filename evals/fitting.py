@@ -106,7 +106,7 @@ def fit_pack(
     check_wishes(pack, wishes)
     with project.open(write=False) as connection:
         identity = identity_of(connection, bits)
-    _check_identity(identity, wishes)
+    check_identity(identity, wishes)
     digest = data_digest(project, dataset)
     kept = matrix(project, dataset, pack, identity.bits)
     part, held, refused = _parts(project, dataset, pack, kept)
@@ -278,7 +278,8 @@ def _rank(pack: Pack, wish: Wish) -> int:
     return 2 if category is None else int(bool(category.requires))
 
 
-def _check_identity(identity: Identity, wishes: Sequence[Wish]) -> None:
+def check_identity(identity: Identity, wishes: Sequence[Wish]) -> None:
+    """Raises `Unusable` when nothing can be proven on the scores of a model."""
     if not wishes:
         return
     if not identity.model:

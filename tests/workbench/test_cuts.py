@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from spinf_serve.evals import fitting
-from spinf_serve.evals.cut_curve import KINDS, cut_curve
 from spinf_serve.evals.data.rows import data_digest
 from spinf_serve.evals.eligible import eligible
 from spinf_serve.evals.intervals import exact
@@ -81,7 +80,7 @@ def template(tmp_path_factory):
     file = pack_file(folder)
     project, bits = world(folder, loaded(file), 600, sharpness=20.0)
     desk = Desk(folder, project.path)
-    plan = keep_plan(desk, NAME, "d", PLAN)
+    plan = keep_plan(desk, "ada", NAME, "d", PLAN)
     given = arguments_of(desk, file, loaded(file), "d", bits, plan, "ada")
     job = jobs.start(desk, "ada", "fit", "Certify", given, subject=subject_of(NAME, "d"))
     assert jobs.wait(desk, job.id, 300).state == "done", jobs.job(desk, job.id).log()
@@ -205,23 +204,6 @@ def test_the_rows_that_count_are_those_that_evals_counts(tmp_path, line, name, s
     assert seen.free.all() == (split == "fit")
 
 
-def test_a_stated_base_rate_reweights_rates_and_never_counts():
-    scores = np.array([0.1, 0.2, 0.3, 0.8, 0.9, 0.7])
-    holds = np.array([False, False, False, True, True, False])
-    plain, stated = (cut_curve(scores, holds, [0.65], base) for base in (None, 0.05))
-    for one in (plain, stated):
-        assert (one.tp.tolist(), one.fp.tolist()) == ([2], [1])
-    assert plain.rates["precision"].value[0] == 2 / 3
-    # 5 % hold, all found; of the 95 % others a quarter is flagged.
-    assert stated.rates["precision"].value[0] == pytest.approx(0.05 / (0.05 + 0.95 / 4))
-    assert stated.rates["flag_rate"].value[0] == pytest.approx(0.05 + 0.95 / 4)
-    assert stated.rates["recall"].value[0] == plain.rates["recall"].value[0] == 1
-    for kind in KINDS:
-        rate = stated.rates[kind]
-        assert rate.low[0] <= rate.value[0] <= rate.high[0]
-    assert np.isnan(cut_curve(scores, holds, [2.0]).rates["precision"].value[0])
-
-
 def test_looking_around_spends_nothing_and_certifying_spends_once(ready):
     desk, file, bits, job = ready
     with desk.project.open(write=True) as connection:
@@ -279,13 +261,17 @@ def test_the_command_asks_the_same(ready):
 def test_two_tabs_never_overwrite_each_others_targets(tmp_path):
     desk = scored(tmp_path / "desk", 30)
     first = plan_of(desk, NAME, "d")
-    kept = keep_plan(desk, NAME, "d", first.with_cut(PlannedCut("spam", "recall", 0.7, None, 0.2)))
+    kept = keep_plan(
+        desk, "ada", NAME, "d", first.with_cut(PlannedCut("spam", "recall", 0.7, None, 0.2))
+    )
     assert plan_of(desk, NAME, "d") == kept
     assert kept.of("spam") == PlannedCut("spam", "recall", 0.7, None, 0.2)
     with pytest.raises(Unusable, match="changed in another tab"):
-        keep_plan(desk, NAME, "d", first.with_cut(PlannedCut("spam", "recall", 0.8)))
+        keep_plan(desk, "ada", NAME, "d", first.with_cut(PlannedCut("spam", "recall", 0.8)))
     assert plan_of(desk, NAME, "d") == kept
     assert plan_of(desk, NAME, "other") == Plan()
+    (event,) = [one for one in events(desk) if one.action == "change targets"]
+    assert event.user == "ada" and event.details["targets"] == ["spam=recall:0.7"]
 
 
 def test_saving_keeps_all_else_byte_for_byte(ready):

@@ -108,6 +108,16 @@ def test_the_cut_moves_all_figures(tmp_path):
     assert spent(desk.project, "d", "spam", None) == []
 
 
+def test_the_cut_in_the_address_is_of_one_category_only(tmp_path):
+    desk = example(tmp_path / "desk")
+    test = page("thresholds", desk.folder, cut="case", at="0.9")
+    assert test.slider[0].value == 0.9
+    (box,) = [one for one in test.selectbox if one.label == "Cut of"]
+    test = box.set_value("refund").run()
+    assert not test.exception and test.slider[0].value == 0.182051
+    assert address(test, "cut") == "refund" and address(test, "at") == "0.182051"
+
+
 def test_errors_are_listed_with_links_to_their_answers(tmp_path):
     desk = scored(tmp_path / "desk", 1_000)
     test = page("thresholds", desk.folder)
@@ -164,7 +174,7 @@ def test_certifying_the_example_promises_a_cut_and_an_approver_puts_it_in_force(
 def test_what_is_not_reachable_says_how_many_labels_are_missing(tmp_path):
     desk = scored(tmp_path / "desk", 150)
     plan = plan_of(desk, "mail.yaml", "d").with_cut(PlannedCut("spam", "precision", 0.95))
-    keep_plan(desk, "mail.yaml", "d", plan)
+    keep_plan(desk, "ada", "mail.yaml", "d", plan)
     test = press(page("thresholds", desk.folder, part="certify"), "Certify")
     assert finished(desk, "mail.yaml", "d", BITS).state == "done"
     test = page("thresholds", desk.folder, part="certify")

@@ -17,6 +17,7 @@ from spinf_serve.evals.wishes import Wish, check_wishes
 from spinf_serve.packs.atomic import locked, write_beside
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.pack import Pack
+from spinf_serve.workbench.audit import note
 from spinf_serve.workbench.desk import LOCK_SECONDS, Desk, as_json, key_of
 
 BANDS: Final = "bands"
@@ -89,11 +90,12 @@ def plan_of(desk: Desk, file: str, dataset: str) -> Plan:
         return Plan()
 
 
-def keep_plan(desk: Desk, file: str, dataset: str, plan: Plan) -> Plan:
-    """Keep a plan that was changed from the kept one.
+def keep_plan(desk: Desk, user: str, file: str, dataset: str, plan: Plan) -> Plan:
+    """Keep a plan that was changed from the kept one, and note who changed it.
 
     Raises `Unusable` when it was changed elsewhere since; then nothing is overwritten.
     """
+    lines = [f"{cut.name}={wish_of(cut, plan.delta).kind}" for cut in plan.cuts]
     path = _path(desk, file, dataset)
     with locked(path, LOCK_SECONDS):
         if plan_of(desk, file, dataset).revision != plan.revision:
@@ -103,6 +105,7 @@ def keep_plan(desk: Desk, file: str, dataset: str, plan: Plan) -> Plan:
             )
         kept = replace(plan, revision=plan.revision + 1)
         write_beside(path, as_json(asdict(kept)))
+    note(desk, user, "change targets", file, data=dataset, targets=lines)
     return kept
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import streamlit as st
 
-from spinf_serve.evals.fitting import TEST, Budget
+from spinf_serve.evals.fitting import TEST, Budget, check_identity
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.workbench import jobs
 from spinf_serve.workbench.actions.certifying import KIND, arguments_of, subject_of
@@ -145,7 +145,7 @@ def _percent(where: object, label: str, value: float, key: str) -> float:
 
 def _keep(stand: Stand, plan: Plan) -> None:
     """Keep a changed plan and draw the page anew."""
-    keep_plan(stand.desk, stand.file_name, stand.dataset, plan)
+    keep_plan(stand.desk, stand.found.user, stand.file_name, stand.dataset, plan)
     st.rerun()
 
 
@@ -184,6 +184,11 @@ def _table(stand: Stand) -> None:
         wishes = wishes_of(plan, stand.pack)
     except Unusable as fault:
         st.error(f"The table cannot be certified as it is: {fault}")
+        wishes = []
+    try:
+        check_identity(stand.model, wishes)
+    except Unusable as fault:
+        st.error(str(fault))
         wishes = []
     digest = digest_of(stand.desk, stand.dataset)
     spent = budgets(stand.desk, stand.dataset, stand.pack, stand.model.bits, plan, wishes, digest)

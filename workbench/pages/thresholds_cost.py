@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from spinf_serve.evals.cost import CostCurve, CostCut
-from spinf_serve.workbench.actions.cut_plans import PlannedCut, keep_plan
+from spinf_serve.workbench.actions.cut_plans import Plan, PlannedCut, keep_plan
 from spinf_serve.workbench.actions.cut_rows import CutRows, costs
 from spinf_serve.workbench.frame import stamp, told
 from spinf_serve.workbench.glossary import help as meaning
@@ -50,8 +50,12 @@ def draw(stand: Stand) -> None:
         help="The next certification then sets the cheapest cut, and promises nothing of it.",
     ):
         with told():
-            keep_plan(stand.desk, stand.file_name, stand.dataset, stand.plan.with_cut(planned))
+            _keep(stand, stand.plan.with_cut(planned))
             st.rerun()
+
+
+def _keep(stand: Stand, plan: Plan) -> None:
+    keep_plan(stand.desk, stand.found.user, stand.file_name, stand.dataset, plan)
 
 
 @st.cache_resource(show_spinner="Resampling rows…", max_entries=16)
@@ -78,7 +82,7 @@ def _prices(stand: Stand) -> tuple[float, float, str]:
     if (alarm, miss, currency) != (plan.alarm or ALARM, plan.miss or MISS, plan.currency):
         with told():
             priced = replace(plan, alarm=float(alarm), miss=float(miss), currency=currency)
-            keep_plan(stand.desk, stand.file_name, stand.dataset, priced)
+            _keep(stand, priced)
             st.rerun()
     if plan.miss is None:
         st.caption("Nobody has said what errors cost yet; these prices are only to begin with.")

@@ -14,7 +14,7 @@ from spinf_serve.workbench.actions.certifying import (
 )
 from spinf_serve.workbench.actions.cut_plans import PlannedCut
 from spinf_serve.workbench.actions.cut_plans import told as told_plan
-from spinf_serve.workbench.frame import told
+from spinf_serve.workbench.frame import set_param, told
 from spinf_serve.workbench.glossary import help as meaning
 from spinf_serve.workbench.jobs import Job
 from spinf_serve.workbench.pages.thresholds_certify import words_of
@@ -190,5 +190,8 @@ def _save(stand: Stand, job: Job, result: Mapping[str, Any]) -> None:
                 file=stand.file,
                 job=job,
             )
+            for key in [one for one in st.session_state if str(one).startswith("cut-")]:
+                del st.session_state[key]
+            set_param("at", None)
             st.toast("The cuts are in force.", icon=":material/verified:")
             st.rerun()

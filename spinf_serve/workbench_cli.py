@@ -37,7 +37,9 @@ def workbench(
     host: Annotated[
         str, typer.Option(metavar="ADDRESS", help="listen there; others reach it by 0.0.0.0")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, metavar="NUMBER")] = PORT,
+    port: Annotated[
+        int, typer.Option(min=1, max=65535, metavar="NUMBER", help="listen on that port")
+    ] = PORT,
     user_header: Annotated[
         str | None,
         typer.Option(

@@ -127,6 +127,7 @@ def propose(sentence: str, *, large: bool = False) -> Proposal:
     Args:
         large: the model is a large one that follows instructions: the sentence itself is asked too.
     """
+    sentence = "".join(one if one.isprintable() else " " for one in sentence)
     said = " ".join(sentence.split()).strip(" .!?;,:\"'")[:MOST_CHARS]
     # Braces would be placeholders.
     said = said.replace("{", "(").replace("}", ")")

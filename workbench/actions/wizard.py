@@ -141,7 +141,8 @@ def written(name: str, kind: str, given: Sequence[tuple[Proposal, Sequence[Ask]]
     if not any(asks for _, asks in given):
         raise Unusable("no question is ticked; a pack asks at least one")
     text = _BEGIN
-    for field, value in (("pack", id_from(name)), ("name", name.strip())):
+    name = "".join(one if one.isprintable() else " " for one in name).strip() or "pack"
+    for field, value in (("pack", id_from(name)), ("name", name)):
         text = set_value(text, "pack.yaml", [field], value)
     text = set_value(text, "pack.yaml", ["contexts", "default"], KINDS[kind])
     queries, categories, comments = [], Block(), {}

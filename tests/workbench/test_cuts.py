@@ -286,6 +286,7 @@ def test_saving_keeps_all_else_byte_for_byte(ready):
     assert after.decode() == made.text and hashlib.sha256(after).hexdigest() == digest
     lines = change(before.decode(), made.text, NAME)
     assert not [line for line in lines if line.startswith("-") and not line.startswith("---")]
+    assert "\n" not in "".join(lines)
     constants = load_pack(file).constants((SERVED.id,))
     assert constants is not None and constants.proof is not None
     assert constants.proof["promises"].keys() == {"spam", "late/act", "late/review"}

@@ -167,7 +167,8 @@ def after_of(job: Job) -> After | None:
 def change(before: str, after: str, name: str) -> list[str]:
     """The lines of a file that would change, as a unified diff; empty where none would."""
     lines = before.splitlines(), after.splitlines()
-    return list(difflib.unified_diff(*lines, f"{name} now", f"{name} with these numbers", n=2))
+    names = f"{name} now", f"{name} with these numbers"
+    return list(difflib.unified_diff(*lines, *names, n=2, lineterm=""))
 
 
 def refusals(desk: Desk, file: Path, job: Job) -> list[str]:

@@ -86,6 +86,7 @@ def reliability_chart(figures: dict[str, Any], title: str, key: str) -> None:
 def maps_table(figures: dict[str, Any], key: str) -> None:
     """What each map loses on rows that it was not fitted on, and which one would be taken."""
     rows = []
+    least = min(one["log_loss"]["value"] for one in figures["maps"])
     for one in figures["maps"]:
         note = ""
         if one["map"] == "isotonic" and figures["rows"] < figures["isotonic_rows"]:
@@ -100,6 +101,7 @@ def maps_table(figures: dict[str, Any], key: str) -> None:
                 "log loss": one["log_loss"]["value"],
                 "log loss, 95 %": _ends(one["log_loss"]["interval"]),
                 "Brier score": one["brier"]["value"],
+                "least": one["log_loss"]["value"] == least,
                 "note": note,
             }
         )

@@ -11,6 +11,7 @@ from spinf_serve.workbench.actions import forms
 from spinf_serve.workbench.actions.forms import Edit, Form, at
 from spinf_serve.workbench.frame import param, set_param
 from spinf_serve.workbench.parts.fields import NONE, Fields, subject
+from spinf_serve.workbench.parts.words import count
 
 _KINDS: Final = {
     "pair": "the first of two options against the second",
@@ -38,15 +39,12 @@ def draw_categories(form: Form, fields: Fields) -> None:
             for name in names
             if wanted in f"{name}\n{form.categories[name].get('label', '')}".casefold()
         ]
-        for name in listed[:40]:
-            label = form.categories[name].get("label")
-            st.button(
-                f"{label} ({name})" if label else name,
-                key=f"form-{fields.key}-category-{subject(name)}",
-                type="primary" if name == chosen else "tertiary",
-                width="stretch",
-                on_click=set_param,
-                args=("category", name),
+        if listed:
+            fields.pick(
+                "category",
+                listed[:40],
+                chosen,
+                lambda name: f"{form.categories[name].get('label') or name} :gray[{name}]",
             )
         if len(listed) > 40:
             st.caption(f"40 of {len(listed)}; search to see others.")
@@ -91,13 +89,17 @@ def _category(form: Form, fields: Fields, name: str, names: list[str]) -> None:
     _threshold(form, fields, name, sub)
     draw_band(form, fields, name, sub)
     spoken = forms.speakers(form, name)
-    st.caption(
-        f"Spoken for by {len(spoken)} question{'' if len(spoken) == 1 else 's'}: "
-        + ", ".join(f"`{one}`" for one in spoken[:12])
-        + (" …" if len(spoken) > 12 else "")
-        if spoken
-        else "No question speaks for it yet: choose it at a question."
+    reads = form.file.get("reads")
+    made = (
+        [one for one in reads if at(one, ["category"]) == name] if isinstance(reads, list) else []
     )
+    told = []
+    if spoken:
+        shown = ", ".join(f"`{one}`" for one in spoken[:12]) + (" …" if len(spoken) > 12 else "")
+        told.append(f"Spoken for by {count(len(spoken), 'question')}: {shown}.")
+    if made:
+        told.append(f"{count(len(made), 'read')} of its own, see **Reads**.")
+    st.caption(" ".join(told) or "No question speaks for it yet: choose it at a question.")
 
 
 def _setter(name: str, field: str) -> Any:
@@ -111,21 +113,17 @@ def _rename(text: str, old: str, new: str) -> str:
 
 
 def _buttons(fields: Fields, name: str, sub: str) -> None:
-    up, down, gone = st.columns(3)
-    for column, label, by, icon in (
-        (up, "Up", -1, ":material/arrow_upward:"),
-        (down, "Down", 1, ":material/arrow_downward:"),
-    ):
-        with column:
-            fields.button(
-                label, f"{sub}-{label}", partial(_mover, name, by), icon=icon, width="stretch"
-            )
-    with gone:
+    with st.container(horizontal=True):
+        for label, by, icon in (
+            ("Up", -1, ":material/arrow_upward:"),
+            ("Down", 1, ":material/arrow_downward:"),
+        ):
+            fields.button(label, f"{sub}-{label}", partial(_mover, name, by), icon=icon)
         fields.button(
             "Remove", f"{sub}-remove",
             lambda: lambda text: forms.remove_category(forms.list_categories(text), name),
             then=partial(set_param, "category", None),
-            icon=":material/delete:", width="stretch", help="Undo brings it back.",
+            icon=":material/delete:", help="Undo brings it back.",
         )  # fmt: skip
 
 
@@ -210,12 +208,9 @@ def _read(form: Form, fields: Fields, held: dict[str, Any], index: int, ids: lis
         )
 
     with st.expander(f"{name}: {held.get('query')} for {held.get('category')}"):
-        up, down, gone = st.columns(3)
-        with up:
+        with st.container(horizontal=True):
             fields.button("Up", f"{sub}-up", lambda: partial(forms.move_read, read=name, by=-1))
-        with down:
             fields.button("Down", f"{sub}-down", lambda: partial(forms.move_read, read=name, by=1))
-        with gone:
             fields.button("Remove", f"{sub}-remove", lambda: partial(forms.remove_read, read=name))
         fields.text("Name", f"{sub}-id", name, of("id"), f"{place}.id")
         fields.choice(

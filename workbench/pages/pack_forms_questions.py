@@ -65,20 +65,26 @@ def _list(form: Form, fields: Fields, ids: list[str], chosen: str | None) -> Non
     ]
     pages = max(1, -(-len(found) // LISTED))
     key = f"form-{fields.key}-list-{subject(wanted)}"
-    page = min(int(st.session_state.get(key, 1)), pages)
-    for index, name in found[(page - 1) * LISTED : page * LISTED]:
-        bad = any(
+    place = next((at for at, (_, name) in enumerate(found) if name == chosen), 0)
+    seen = f"form-{fields.key}-list-chosen"
+    if st.session_state.get(seen) != chosen or key not in st.session_state:
+        # The page of the list that the chosen one is on.
+        st.session_state[key] = place // LISTED + 1
+    st.session_state[seen] = chosen
+    page = min(int(st.session_state[key]), pages)
+    shown = found[(page - 1) * LISTED : page * LISTED]
+    names = [name for _, name in shown]
+    bad = {
+        name
+        for index, name in shown
+        if any(
             mark.severity == "error" and mark.param.startswith(f"scoring.queries.{index}.")
             for mark in fields.marks
         )
-        st.button(
-            name or "(without a name)",
-            key=f"form-{fields.key}-pick-{subject(name, index)}",
-            type="primary" if name == chosen else "tertiary",
-            icon=":material/error:" if bad else None,
-            width="stretch",
-            on_click=set_param,
-            args=("question", name),
+    }
+    if names:
+        fields.pick(
+            "question", names, chosen, lambda name: f":red[{name}]" if name in bad else name
         )
     if not found:
         st.caption("No question has this in its name, wording or options.")
@@ -176,28 +182,27 @@ def _line(text: str, name: str, fields: Fields, own: bool) -> str:
 
 def _buttons(form: Form, fields: Fields, name: str, sub: str) -> None:
     copied = questions.free_id(form, f"{name}_copy")
-    up, down, copy, gone = st.columns(4)
-    with up:
+    with st.container(horizontal=True):
         fields.button(
-            "Up", f"{sub}-up", lambda: lambda text: questions.move_question(text, _now(fields, name), -1),
-            icon=":material/arrow_upward:", width="stretch",
+            "Up", f"{sub}-up",
+            lambda: lambda text: questions.move_question(text, _now(fields, name), -1),
+            icon=":material/arrow_upward:",
         )  # fmt: skip
-    with down:
         fields.button(
-            "Down", f"{sub}-down", lambda: lambda text: questions.move_question(text, _now(fields, name), 1),
-            icon=":material/arrow_downward:", width="stretch",
+            "Down", f"{sub}-down",
+            lambda: lambda text: questions.move_question(text, _now(fields, name), 1),
+            icon=":material/arrow_downward:",
         )  # fmt: skip
-    with copy:
         fields.button(
-            "Copy", f"{sub}-copy", lambda: lambda text: questions.copy_question(text, _now(fields, name))[0],
-            then=partial(set_param, "question", copied),
-            icon=":material/content_copy:", width="stretch",
+            "Copy", f"{sub}-copy",
+            lambda: lambda text: questions.copy_question(text, _now(fields, name))[0],
+            then=partial(set_param, "question", copied), icon=":material/content_copy:",
         )  # fmt: skip
-    with gone:
         fields.button(
-            "Remove", f"{sub}-remove", lambda: lambda text: questions.remove_question(text, _now(fields, name)),
+            "Remove", f"{sub}-remove",
+            lambda: lambda text: questions.remove_question(text, _now(fields, name)),
             then=partial(set_param, "question", None),
-            icon=":material/delete:", width="stretch", help="Undo brings it back.",
+            icon=":material/delete:", help="Undo brings it back.",
         )  # fmt: skip
 
 

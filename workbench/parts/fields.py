@@ -176,6 +176,17 @@ class Fields:
         )  # fmt: skip
         self.faults(name, "")
 
+    def pick(
+        self, name: str, names: Sequence[str], chosen: str | None, shown: Callable[[str], str]
+    ) -> None:
+        """A list of which one is edited, kept in the address under `name`."""
+        key = f"form-{self.key}-pick-{name}-{subject(*names)}"
+        st.session_state[key] = chosen if chosen in names else None
+        st.radio(
+            f"Choose a {name}", names, index=None, key=key, format_func=shown,
+            label_visibility="collapsed", on_change=_picked, args=(name, key),
+        )  # fmt: skip
+
     def faults(self, name: str, place: str) -> None:
         """Draw what is wrong with a field: an edit that could not be made, and the text's faults."""
         key = f"form-{self.key}-{name}"
@@ -242,6 +253,10 @@ class Fields:
             _failures().pop(key, None)
             return True
         return False
+
+
+def _picked(name: str, key: str) -> None:
+    st.query_params[name] = st.session_state[key]
 
 
 def subject(*names: object) -> str:

@@ -95,34 +95,33 @@ def draw_tour(bench: "Bench") -> None:
         return
     done = set(kept.get("done", ()))
     left = [step for step in STEPS if step.name not in done]
-    with st.container(border=True):
-        words, go, then, every, close = st.columns(
-            [10, 1.8, 1.6, 1.8, 0.7], vertical_alignment="center"
-        )
-        if left:
-            step = left[0]
-            number = STEPS.index(step) + 1
+    with st.container(border=True, gap="small"):
+        step = left[0] if left else None
+        if step is not None:
             begins = _EXAMPLE if step is STEPS[0] else ""
-            words.markdown(
-                f":material/explore: **{number} of {len(STEPS)}: {step.title}.** {step.words}{begins}"
+            st.markdown(
+                f":material/explore: **{STEPS.index(step) + 1} of {len(STEPS)}: {step.title}.**"
+                f" {step.words}{begins}"
             )
-            if go.button("Go there", key="tour-go", type="primary", width="stretch"):
-                _go(step)
-            then.button(
-                "Done", key="tour-done", width="stretch", icon=":material/check:",
-                on_click=_tick, args=(desk, step.name),
-            )  # fmt: skip
         else:
-            words.markdown(
+            st.markdown(
                 ":material/explore: **That was the tour.** Begin a pack of your own with"
                 " **New pack** on the page **Pack**."
             )
-        with every.popover("All steps", width="stretch"):
-            _all(desk, done)
-        close.button(
-            "", key="tour-close", icon=":material/close:", help="Close the tour. History brings it"
-            " back.", on_click=_set, args=(desk, bench.user, True),
-        )  # fmt: skip
+        with st.container(horizontal=True, gap="small"):
+            if step is not None:
+                if st.button("Go there", key="tour-go", type="primary"):
+                    _go(step)
+                st.button(
+                    "Done", key="tour-done", icon=":material/check:",
+                    on_click=_tick, args=(desk, step.name),
+                )  # fmt: skip
+            with st.popover("All steps"):
+                _all(desk, done)
+            st.button(
+                "Close the tour", key="tour-close", type="tertiary", icon=":material/close:",
+                help="History brings it back.", on_click=_set, args=(desk, bench.user, True),
+            )  # fmt: skip
 
 
 def _all(desk: Desk, done: set[str]) -> None:

@@ -127,6 +127,30 @@ def test_an_opened_checkpoint_becomes_a_table(tmp_path: Path):
     assert "| 3.46 | compiling kernels |" in text
 
 
+def test_what_slots_cost_becomes_a_table(tmp_path: Path):
+    found = {
+        "model": "synthetic/gemma-4-12b",
+        "dtype": "fp8 weights, static activations",
+        "command": "spinf-serve bench --extraction",
+        "commit": "abc",
+        "date": "2026-01-01",
+        "card": "NVIDIA H200, 580.1",
+        "versions": {"torch": "2.11.0", "triton": "3.6.0"},
+        "token_seconds": 2e-5,
+        "shape": {"contents": 24, "content_tokens": 466.0, "max_tokens": 16},
+        "searched": 745.9,
+        "number": 732.1,
+        "generated": 628.8,
+        "lone": 10803.3,
+        "slowdown": 1.642,
+        "farthest": None,
+    }
+    (tmp_path / "extraction-h200.json").write_text(json.dumps(found))
+    text = gpu_documents.figures(tmp_path)
+    assert "| 24 × 466 | 16 | 746 | 732 | 629 | – | 10,803 | 1.64 |" in text
+    assert "A scored token takes 0.020 ms." in text
+
+
 def test_machines_with_one_bits_digest_are_compared(tmp_path: Path):
     def told(*files: dict[str, object]) -> tuple[str, list[str]]:
         for number, one in enumerate(files, 1):
@@ -144,6 +168,11 @@ def test_machines_with_one_bits_digest_are_compared(tmp_path: Path):
     ]
     text, faults = told(golden_file("a"), golden_file("c", bits="d" * 64))
     assert not faults and "the same bits." not in text
+    assert "no answer has changed" not in text
+    later = golden_file("a", bits="d" * 64)
+    later["facts"] = {"scheme": "fp8 weights, static activations", "kernels": "e" * 64}
+    text, faults = told(golden_file("a"), later)
+    assert not faults and "no answer has changed" in text
     _, faults = told(golden_file("a"), golden_file("a", passed=False))
     assert faults == ["golden-h200-2.json: checks failed: run again"]
 

@@ -12,6 +12,7 @@ from spinf_serve.bench_cli import bench
 from spinf_serve.engine.bench.synthetic import SyntheticCheckpoint
 from spinf_serve.engine.bench.synthetic_models import SYNTHETIC_MODELS
 from spinf_serve.engine.config import GPU_TOKEN_BUDGET
+from spinf_serve.engine.graph_shapes import POSITIONS, SIZES
 from spinf_serve.engine.kernels.tiles import CAPABILITIES
 from spinf_serve.engine.loading.sizes import model_sizes
 from spinf_serve.engine.quantization.choose import Scheme, fitting_scheme, memory_of
@@ -95,6 +96,17 @@ anew. A question is a filled template; its floor is not counted as one, but its 
 rows. A run that is not counted comes first. Over HTTP all requests ask the same questions, which are
 compiled, and their floors read, once.
 
+`--extraction` instead of `--jobs` measures what [slots](extraction.md) cost.
+
+## Small passes
+
+A pass of at most {SIZES[-1]:,} rows takes the card less time than the host needs to launch its kernels,
+so that such passes are recorded when a model is opened, and replayed: passes of questions, and those in
+which slots and written texts go on by a token. Those that reach position {POSITIONS:,} are launched as
+larger ones are. What slots go on from lies beside the kept contents: at most as many rows as two passes
+have (or 8,192), {_row_bytes(_MODELS[0]) / 1000:.0f} kB each for a gemma-4-12b; works with slots wait where more might
+be wanted.
+
 ## Reading the figures
 
 - **by the wall** from the first work to the last answer; **by the device** by the card's own clock,
@@ -118,9 +130,10 @@ def figures(folder: Path) -> str:
     """Sections of docs/figures.md: what a folder's files of a card hold; empty without such files.
 
     `gpu-*.json` are of `spinf-serve bench`, `load-*.json` of `tests.support.gpu_load`,
-    `golden-*.json` of `spinf-serve doctor --invariance --out`.
+    `golden-*.json` of `spinf-serve doctor --invariance --out`, `extraction-*.json` of
+    `spinf-serve bench --extraction`.
     """
-    return _measured(folder) + _loads(folder) + _golden(folder)
+    return _measured(folder) + _slots(folder) + _loads(folder) + _golden(folder)
 
 
 def golden_faults(folder: Path) -> list[str]:
@@ -153,6 +166,32 @@ What the columns mean, and how to measure: [gpu.md](gpu.md).
 """
     for name, rows in found.items():
         text += _file(name, rows)
+    return text
+
+
+def _slots(folder: Path) -> str:
+    found = _found(folder, "extraction-*.json")
+    if not found:
+        return ""
+    text = """
+## Slots on a card
+
+What a slot costs in tokens that are scored in the same time, each figure a ratio within one run: the
+jobs differ in their slots alone. Weights from a seed give no text much probability, so that a search
+would end at once. There one goes on with one continuation in each step up to the last token, about as
+many as a search on real weights reads, and a written text goes on to its last token; *to the end* is a
+search with all six continuations in each of these steps.
+"""
+    for name, one in found.items():
+        libraries = ", ".join(f"{lib} {one['versions'][lib]}" for lib in ("torch", "triton"))
+        text += f"""
+### `{name}`
+
+{one["model"]}, {one["dtype"]}. `{one["command"]}` at `{one["commit"]}` on {one["date"]}; {one["card"]}; \
+{libraries}. A scored token takes {1000 * one["token_seconds"]:.3f} ms.
+
+"""
+        text += _table(_SLOTS, [one])
     return text
 
 
@@ -198,6 +237,15 @@ the sha256 of their bits. A test compares the files with each other.
             digests = {found[name.strip("`")]["answers_sha256"] for name in names}
             verdict = "the same bits" if len(digests) == 1 else "DIFFERENT BITS"
             text += f"\n{' and '.join(names)}: {verdict}.\n"
+    same: dict[tuple[str, str], set[str]] = {}
+    for one in found.values():
+        key = (one["model"], one["answers_sha256"])
+        same.setdefault(key, set()).add(one["facts"].get("kernels", ""))
+    if any(len(kernels) > 1 for kernels in same.values()):
+        text += (
+            "\nA bits digest changes with every line of the kernels' code. Where the sha256 is the same "
+            "all the\nsame, no answer has changed with it.\n"
+        )
     return text
 
 
@@ -280,6 +328,16 @@ _HTTP: list[tuple[str, Callable[[Row], str]]] = [
     ("clients alone, requests/s", _extra("client_alone_requests_per_s", ",.0f")),
 ]
 
+_SLOTS: list[tuple[str, Callable[[Row], str]]] = [
+    ("contents × tokens", lambda row: "{contents} × {content_tokens:.0f}".format(**row["shape"])),
+    ("most tokens", lambda row: str(row["shape"]["max_tokens"])),
+    ("searched text", _number("searched")),
+    ("number", _number("number")),
+    ("written text", _number("generated")),
+    ("searched, to the end", _number("farthest")),
+    ("searched, alone on one content", _number("lone")),
+    ("100 questions with 10 slots, times those without", _number("slowdown", ".2f")),
+]
 _LOAD: list[tuple[str, Callable[[Row], str]]] = [
     ("open after, s", _number("load_seconds", ".1f")),
     ("checkpoint, GB", lambda row: f"{row['checkpoint_bytes'] / 1e9:.1f}"),
@@ -320,6 +378,11 @@ def _memory() -> str:
                 cells = " | ".join(f"{part / _GIB:.1f}" for part in parts)
                 text += f"| {name}, passes of {budget:,} | {scheme} | {cells} |\n"
     return text
+
+
+def _row_bytes(model: str) -> int:
+    """Keys and values of a row in all layers, in 16 bits."""
+    return sum(4 * layer.kv_heads * layer.head_dim for layer in SYNTHETIC_MODELS[model].layers)
 
 
 def _default(name: str) -> Any:

@@ -122,10 +122,14 @@ def _path(found: Bench, way: str) -> None:
 
 
 def _file(found: Bench, file: Upload) -> None:
-    left, right = st.columns([5, 1], vertical_alignment="center")
-    left.subheader(file.name)
-    right.button("Drop", key="import-drop", icon=":material/close:", on_click=_drop,
-                 args=(found, file.id))  # fmt: skip
+    with st.container(
+        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
+    ):
+        st.subheader(file.name, width="content")
+        st.button(
+            "Drop", key="import-drop", icon=":material/close:", on_click=_drop,
+            args=(found, file.id),
+        )  # fmt: skip
     plan = importing.plan_for(found.desk, file) or _first_plan(found, file)
     seen = _peek(found, file, plan)
     st.markdown("##### 1. What the columns mean")

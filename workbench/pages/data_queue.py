@@ -16,6 +16,7 @@ from spinf_serve.workbench.desk import key_of
 from spinf_serve.workbench.frame import Bench, set_param, stamp, told
 from spinf_serve.workbench.glossary import help as meaning
 from spinf_serve.workbench.pages.data_row import (
+    SCORE_COLUMNS,
     about,
     kept_fault,
     pack_of,
@@ -36,11 +37,13 @@ _SLOW_SECONDS: Final = 0.5
 
 def draw(found: Bench, queue: Queue, who: str) -> None:
     """Draw a queue at an annotator's place."""
-    left, right = st.columns([5, 1], vertical_alignment="center")
     titles = {one.target: one for one in labelling.targets_of(pack_of(found), [queue.target])}
     named = titles[queue.target]
-    left.subheader(f"{named.title}: {ORDERS[queue.order][0].lower()}")
-    right.button("All queues", key="queue-close", icon=":material/list:", on_click=_close)
+    with st.container(
+        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
+    ):
+        st.subheader(f"{named.title}: {ORDERS[queue.order][0].lower()}", width="content")
+        st.button("All queues", key="queue-close", icon=":material/list:", on_click=_close)
     if queue.left_out:
         st.caption(f"{counted(queue.left_out, 'row')} without a score are not in this queue.")
     _work(found, queue, who, named.values)
@@ -49,7 +52,7 @@ def draw(found: Bench, queue: Queue, who: str) -> None:
 @st.fragment
 def _work(found: Bench, queue: Queue, who: str, values: tuple[str, ...]) -> None:
     """What one key changes; nothing else of the page is drawn anew for it."""
-    work, side = st.columns([3, 2], gap="large")
+    work, side = st.columns([3, 2], gap="medium")
     with work, told():
         _place(found, queue, who, values)
     with side, told():
@@ -164,7 +167,9 @@ def _beside(found: Bench, queue: Queue, who: str, at: Shown) -> None:
         if lines is None:
             st.caption("There are no scores of this row.")
         else:
-            st.dataframe(lines, key=f"queue-scores-{queue.id}", hide_index=True)
+            st.dataframe(
+                lines, key=f"queue-scores-{queue.id}", hide_index=True, column_config=SCORE_COLUMNS
+            )
 
 
 def _end(found: Bench, queue: Queue, who: str) -> None:

@@ -19,6 +19,7 @@ from spinf_serve.workbench.parts.words import count as counted
 from spinf_serve.workbench.views import View, view_of
 
 SCORES: Final = "row-scores"
+SCORE_COLUMNS: Final = {"score": st.column_config.NumberColumn(format="%.3f")}
 _FAULT: Final = "data-fault"
 
 
@@ -30,9 +31,11 @@ def pack_of(found: Bench) -> Pack | None:
 
 def draw(found: Bench, dataset: str, row_id: str) -> None:
     """Draw a row below the table."""
-    left, right = st.columns([5, 1], vertical_alignment="center")
-    left.subheader(f"Row {row_id}")
-    right.button("Close", key="row-close", icon=":material/close:", on_click=_close)
+    with st.container(
+        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
+    ):
+        st.subheader(f"Row {row_id}", width="content")
+        st.button("Close", key="row-close", icon=":material/close:", on_click=_close)
     row = rows.detail(found.desk.project, dataset, row_id)
     if row is None:
         st.info(f"There is no row **{row_id}** in **{dataset}**: it was deleted, or is elsewhere.")
@@ -157,7 +160,12 @@ def _scores(found: Bench, dataset: str, row: Detail) -> None:
     if told_of is None:
         st.caption("There are no scores of this row; ask a model on the page **Run**.")
     else:
-        st.dataframe(told_of, key=f"scores-{key_of(dataset, row.id)}", hide_index=True)
+        st.dataframe(
+            told_of,
+            key=f"scores-{key_of(dataset, row.id)}",
+            hide_index=True,
+            column_config=SCORE_COLUMNS,
+        )
 
 
 def scores_on(found: Bench, pack: Pack, dataset: str, row_id: str) -> list[dict[str, Any]] | None:

@@ -39,6 +39,17 @@ def test_a_project_without_rows_or_packs_says_what_to_do(tmp_path):
     shown = page("run", tmp_path, mode="sheet")
     assert not shown.exception
     assert "Bring texts without labels" in messages(shown)
+    assert "No file lies in the folder" in messages(shown)
+
+
+def test_a_sheet_of_the_project_is_taken_with_one_click(folder):
+    shown = page("run", folder, mode="sheet")
+    button(shown, "new-messages.csv").click().run()
+    assert not shown.exception
+    assert "77 rows" in messages(shown)
+    assert [one.name for one in (folder / ".workbench" / "jobs").iterdir()] == [
+        shown.query_params["sheet"]
+    ]
 
 
 def test_what_nobody_was_asked_yet_is_not_guessed(folder):
@@ -193,7 +204,7 @@ def test_many_rows_are_looked_at_in_part(tmp_path, folder, monkeypatch):
     shown = page("run", many)
     assert not shown.exception
     assert metrics(shown)["Rows"] == "100,000"
-    assert metrics(shown)["Answers to ask"].startswith("about ")
+    assert metrics(shown)["To ask"].startswith("about ")
     assert "By a look at 10,000 rows" in messages(shown)
     # The next run of the page takes what was looked up.
     monkeypatch.setattr("spinf_serve.workbench.pages.run_rows.plan_of", None)

@@ -12,6 +12,7 @@ import pytest
 from spinf_serve.engine.work import Limits
 from spinf_serve.evals.sheets import open_sheet
 from spinf_serve.packs.errors import Unusable
+from spinf_serve.workbench.actions.sheet_rows import table_of
 from spinf_serve.workbench.actions.sheets import (
     laid,
     lay,
@@ -19,7 +20,6 @@ from spinf_serve.workbench.actions.sheets import (
     look_at,
     output_of,
     start_sheet,
-    table_of,
     tabs_of,
 )
 from spinf_serve.workbench.answering import Who
@@ -33,8 +33,8 @@ SECONDS = 90
 
 @pytest.fixture
 def desk(folder):
-    """The example; its jobs end with the test."""
-    found = open_desk(folder)
+    """The example, in a folder of an awkward name; its jobs end with the test."""
+    found = open_desk(folder.rename(folder.with_name("the 'new' project")))
     yield found
     for one in jobs(found):
         if one.is_live and one.pid is not None:

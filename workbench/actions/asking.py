@@ -245,7 +245,7 @@ def run_job(desk: Desk, arguments: Mapping[str, Any], report: Report) -> dict[st
 def measure_job(desk: Desk, arguments: Mapping[str, Any], report: Report) -> dict[str, Any]:
     """Measure how fast a pack is answered; the answers are not kept."""
     pack = copied_pack(report.folder)
-    contents = _some_contents(desk, pack, arguments["dataset"], arguments["split"])
+    contents = some_contents(desk, pack, arguments["dataset"], arguments["split"], MEASURED_ROWS)
     with answering(desk, pack, report) as answers:
         measured(answers, pack, contents, report)
         return _told(answers)
@@ -316,15 +316,15 @@ def spent(folder: Path) -> Spent:
     return Spent(told["seconds"], Counted(**told["counted"]))
 
 
-def _some_contents(desk: Desk, pack: Pack, dataset: str, split: str | None) -> list[str]:
-    """Contents of some rows, spread over a dataset."""
+def some_contents(desk: Desk, pack: Pack, dataset: str, split: str | None, most: int) -> list[str]:
+    """Contents of at most so many rows, spread over a dataset."""
     found: list[str] = []
     with desk.project.open(write=False) as connection:
         numbers = connection.execute(
             "SELECT number FROM (SELECT number, row_number() OVER (ORDER BY number) AS place,"
             " count(*) OVER () AS rows FROM item WHERE dataset = $1 AND ($2::VARCHAR IS NULL OR"
             " split = $2)) WHERE place % greatest(1, rows // $3) = 0 ORDER BY number LIMIT $3",
-            [dataset, split, MEASURED_ROWS],
+            [dataset, split, most],
         ).fetchall()
         for (number,) in numbers:
             for item in items(connection, dataset, pack, split=split, after=number - 1, count=1):

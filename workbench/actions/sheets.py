@@ -13,9 +13,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-import duckdb
-import pandas as pd
-
 from spinf_serve.evals.decided import columns_of
 from spinf_serve.evals.deciding import (
     asking,
@@ -35,6 +32,7 @@ from spinf_serve.packs.pack import Pack
 from spinf_serve.workbench import jobs
 from spinf_serve.workbench.actions.asking import answering, copied_pack, copy_pack, measured
 from spinf_serve.workbench.actions.pack_choices import pack_of
+from spinf_serve.workbench.actions.sheet_rows import make_table
 from spinf_serve.workbench.answering import Who
 from spinf_serve.workbench.desk import Desk, as_json
 from spinf_serve.workbench.job_kinds import Report
@@ -49,7 +47,7 @@ KEEP_DAYS: Final = 7
 """How long a sheet stays that was uploaded and never decided."""
 
 MEASURED_ROWS: Final = 64
-_SHEET, _INPUT, _OUTPUT, _ROWS = "sheet.json", "input", "output", "rows.parquet"
+_SHEET, _INPUT, _OUTPUT = "sheet.json", "input", "output"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +119,12 @@ def lay_text(desk: Desk, text: str) -> Laid:
     file.write_text(data, encoding="utf-8", newline="")
     write_beside(folder / _SHEET, as_json({"name": name}))
     return Laid(folder.name, folder, name, file)
+
+
+def sheets_near(desk: Desk) -> list[Path]:
+    """Files in the project's own folder of sheets that can be decided, sorted."""
+    found = (desk.folder / "sheets").glob("*")
+    return sorted(one for one in found if one.suffix.removeprefix(".").lower() in ENDINGS)
 
 
 def laid(desk: Desk, id: str) -> Laid:
@@ -261,7 +265,8 @@ def sheet_job(desk: Desk, arguments: Mapping[str, Any], report: Report) -> dict[
         report.progress(0, 0, "looking through the sheet")
         decided = decide_sheet(opened, sheet.file, wanted, out, asked, told)
     report.progress(decided.rows, decided.rows, "preparing the table")
-    _make_table(sheet, out, wanted, arguments)
+    read = open_sheet(out, encoding=arguments["encoding"], tab=arguments["tab"])
+    make_table(read, wanted, arguments["prefix"], sheet.folder)
     identity = answers.identity
     return {
         **asdict(decided),
@@ -298,87 +303,6 @@ def output_of(job: Job) -> tuple[str, Path]:
     """The name and the file of a sheet that was decided."""
     name = Path(job.arguments["file"])
     return f"{name.stem}.decided{name.suffix}", next(job.folder.glob(f"{_OUTPUT}.*"))
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """The rows of a decided sheet, of which a page at a time is read.
-
-    Attributes:
-        only: `unsafe`, `safe` or `refused`; None for all, flagged ones first, then refused ones.
-    """
-
-    file: Path
-    only: str | None = None
-
-    def count(self) -> int:
-        """How many there are."""
-        with duckdb.connect() as connection:
-            found = connection.execute(
-                f"SELECT count(*) FROM read_parquet($1) WHERE {self._where}", [str(self.file)]
-            ).fetchone()
-        return 0 if found is None else int(found[0])
-
-    def fetch(self, offset: int, count: int) -> pd.DataFrame:
-        """Some of them, in order."""
-        with duckdb.connect() as connection:
-            return connection.execute(
-                f"SELECT * EXCLUDE (rank, number) FROM read_parquet($1) WHERE {self._where}"
-                " ORDER BY rank, number LIMIT $2 OFFSET $3",
-                [str(self.file), count, offset],
-            ).df()
-
-    @property
-    def _where(self) -> str:
-        return {
-            "unsafe": "decision = 'unsafe'",
-            "safe": "decision = 'safe'",
-            "refused": "error IS NOT NULL",
-        }.get(self.only or "", "true")
-
-
-def table_of(job: Job, only: str | None = None) -> Table:
-    """The rows of a sheet that was decided."""
-    return Table(job.folder / _ROWS, only)
-
-
-_SHOWN: Final = ("decision", "route", "band", "reason", "flagged", "error")
-
-
-def _make_table(sheet: Laid, out: Path, wanted: Wanted, arguments: Mapping[str, Any]) -> None:
-    """Writes the decided rows so that a page of them is read at once."""
-    prefix = arguments["prefix"]
-    opened = open_sheet(out, encoding=arguments["encoding"], tab=arguments["tab"])
-    names = [column.name for column in wanted.added]
-    shown_names = [name for name in _SHOWN if prefix + name in names]
-    reading = Wanted(wanted.text, tuple(names), ())
-    lines = sheet.folder / "rows.jsonl"
-    with lines.open("w", encoding="utf-8") as file:
-        for number, row in enumerate(opened.rows(reading)):
-            told: dict[str, Any] = {
-                name: row.more.get(prefix + name) or None for name in shown_names
-            }
-            rank = 0 if told["decision"] == "unsafe" else 1 if told["error"] else 2
-            file.write(
-                json.dumps(
-                    {"number": number, "rank": rank, "row": row.place, "text": row.text, **told},
-                    ensure_ascii=False,
-                )
-                + "\n"
-            )
-    columns = {"number": "BIGINT", "rank": "INTEGER", "row": "VARCHAR", "text": "VARCHAR"}
-    columns |= dict.fromkeys(shown_names, "VARCHAR")
-    kinds = ", ".join(f"'{name}': '{kind}'" for name, kind in columns.items())
-    part = sheet.folder / f".{_ROWS}.part"
-    with duckdb.connect() as connection:
-        connection.execute("SET memory_limit = '200MB'; SET enable_progress_bar = false")
-        connection.execute(
-            f"COPY (SELECT * FROM read_json('{lines}', format = 'newline_delimited',"
-            f" columns = {{{kinds}}}, maximum_object_size = 67108864) ORDER BY rank, number)"
-            f" TO '{part}' (FORMAT parquet, ROW_GROUP_SIZE 10000)"
-        )
-    part.replace(sheet.folder / _ROWS)
-    lines.unlink()
 
 
 def _output(sheet: Laid) -> Path:

@@ -1,17 +1,21 @@
 """What a run takes before it runs, as the page Run shows it: measured rate, price, time and money."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 
+from spinf_serve.evals.estimate import PER
 from spinf_serve.packs.pack import Pack
 from spinf_serve.workbench import jobs
 from spinf_serve.workbench.actions.asking import Rate, cost_of, rate_of
-from spinf_serve.workbench.answering import Who
+from spinf_serve.workbench.actions.pack_choices import file_of
+from spinf_serve.workbench.answering import Who, given_who
 from spinf_serve.workbench.desk import Desk
 from spinf_serve.workbench.frame import Bench
 from spinf_serve.workbench.jobs import Job
 from spinf_serve.workbench.pages.run_jobs import live
+from spinf_serve.workbench.parts.waiting import outcome
+from spinf_serve.workbench.parts.waiting import tokens as token_counts
 from spinf_serve.workbench.parts.words import UNKNOWN, duration, money
 
 
@@ -41,6 +45,8 @@ def show_cost(
     share: float,
     *,
     about: str,
+    name: str,
+    sample: Callable[[], Sequence[str]],
     measure: Callable[[], Job],
     key: str,
 ) -> None:
@@ -50,6 +56,8 @@ def show_cost(
         rows: texts to ask about.
         share: of the pack's filled templates that are asked of them on average, 0 to 1.
         about: `about ` where `rows` is an estimate, else nothing.
+        name: of the pack, see `pack_choices`.
+        sample: some of the contents, for a tokenizer that is at hand.
         measure: starts the measuring.
     """
     rate = rate_of(found.desk, who, pack)
@@ -57,8 +65,10 @@ def show_cost(
     with price_column:
         price = hour_price(found.desk)
     if rate is None or not rows:
-        told = "0" if rate is not None else UNKNOWN
-        tokens.metric("Tokens to read", told)
+        with tokens:
+            read = _read(found, who, name, rows * share, sample) if rows else 0.0
+            if read is not None:
+                st.metric("Tokens to read", f"about {read:,.0f}" if read else "0")
         seconds.metric("Time", "0 s" if rate is not None else UNKNOWN)
         amount.metric("Money", UNKNOWN if rate is None or price is None else "0.00")
     else:
@@ -72,6 +82,26 @@ def show_cost(
             " tokens."
         )
     _measure(found, who, pack, rate, measure, key)
+
+
+def _read(
+    found: Bench, who: Who, name: str, rows: float, sample: Callable[[], Sequence[str]]
+) -> float | None:
+    """Tokens by the tokenizer alone, where it is the model on this machine that answers.
+
+    None, and the wait is shown, while they are being counted.
+    """
+    contents = sample() if who.server is None and given_who().server is None else ()
+    if not contents:
+        st.metric("Tokens to read", UNKNOWN)
+        return None
+    file = file_of(found.desk, name)
+    counting = token_counts().costs(file.read_text("utf-8-sig"), file.name, contents)
+    costs = outcome(counting, "Counting tokens", quiet=True)
+    if costs is None:
+        st.metric("Tokens to read", UNKNOWN)
+        return None
+    return costs.per_1000.tree.tokens * rows / PER
 
 
 def _measured(rate: Rate) -> str:

@@ -1,6 +1,7 @@
 """The page Run for rows of the project: pack, who answers, what is kept already, start."""
 
 from pathlib import Path
+from typing import Final
 
 import streamlit as st
 
@@ -12,6 +13,7 @@ from spinf_serve.workbench import jobs
 from spinf_serve.workbench.actions.asking import (
     plan_of,
     remembered,
+    some_contents,
     start_measure,
     start_run,
 )
@@ -24,6 +26,9 @@ from spinf_serve.workbench.pages.run_jobs import ended, live
 from spinf_serve.workbench.parts.links import go_to
 from spinf_serve.workbench.parts.who import choose_who
 from spinf_serve.workbench.parts.words import UNKNOWN, count, percent
+
+SAMPLED_ROWS: Final = 16
+"""Rows whose tokens are counted before anything is asked."""
 
 
 def draw_rows(found: Bench) -> None:
@@ -53,6 +58,10 @@ def draw_rows(found: Bench) -> None:
         plan.contents,
         share,
         about=about,
+        name=name,
+        sample=lambda: _sample(
+            str(found.desk.file), stamp(found.desk), pack.digest, dataset, found.split, _pack=pack
+        ),
         measure=lambda: start_measure(found.desk, found.user, who, name, dataset, found.split),
         key="run-rows",
     )
@@ -121,9 +130,9 @@ def _before(found: Bench, who: Who, plan: Plan) -> None:
     rows, answers, kept, refused = st.columns(4)
     rows.metric("Rows", f"{plan.rows:,}", help="Rows of the data set or the split.")
     answers.metric(
-        "Answers to ask",
+        "To ask",
         f"{about}{plan.answers:,}",
-        help=f"{plan.prompts:,} questions, filled, of each text; equal texts are asked once.",
+        help=f"Answers: {plan.prompts:,} questions, filled, of each text; equal texts are asked once.",
     )
     unknown = remembered(found.desk, who) is None
     kept.metric(
@@ -155,6 +164,20 @@ def _plan(found: Bench, who: Who, pack: Pack, dataset: str) -> Plan:
         _who=who,
         _pack=pack,
     )
+
+
+@st.cache_data(show_spinner=False, max_entries=16)
+def _sample(
+    file: str,
+    changed: tuple[int, int],
+    digest: str,
+    dataset: str,
+    split: str | None,
+    *,
+    _pack: Pack,
+) -> list[str]:
+    desk = Desk(Path(file).parent, Path(file))
+    return some_contents(desk, _pack, dataset, split, SAMPLED_ROWS)
 
 
 @st.cache_data(show_spinner="Looking up what is kept…", max_entries=16)

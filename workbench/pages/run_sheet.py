@@ -8,20 +8,20 @@ import streamlit as st
 from spinf_serve.packs.pack import Pack
 from spinf_serve.workbench import jobs
 from spinf_serve.workbench.actions.asking import copied_pack
+from spinf_serve.workbench.actions.sheet_rows import Table, table_of
 from spinf_serve.workbench.actions.sheets import (
     ENDINGS,
     MOST_COUNTED,
     Laid,
     Look,
-    Table,
     laid,
     lay,
     lay_text,
     look_at,
     output_of,
+    sheets_near,
     start_measure_sheet,
     start_sheet,
-    table_of,
     tabs_of,
 )
 from spinf_serve.workbench.frame import Bench, param, set_param, told
@@ -66,7 +66,7 @@ def _bring(found: Bench) -> None:
         "Bring texts without labels, such as an export of your tickets. Each gets the pack's decision,"
         " categories and reason in columns behind its own."
     )
-    upload, paste = st.tabs(["Upload a file", "Paste"])
+    upload, paste, near = st.tabs(["Upload a file", "Paste", "In the project's folder"])
     with upload:
         given = st.file_uploader(
             "A CSV, TSV, Excel, JSONL or Parquet file",
@@ -82,6 +82,15 @@ def _bring(found: Bench) -> None:
         if st.button("Use these texts", key="sheet-paste-use", disabled=not text.strip()):
             with told():
                 _open(lay_text(found.desk, text).id)
+    with near:
+        files = sheets_near(found.desk)
+        if not files:
+            st.caption("No file lies in the folder `sheets` of the project.")
+        for file in files:
+            if st.button(file.name, key=f"sheet-near-{file.name}", icon=":material/table_view:"):
+                with told(), file.open("rb") as data:
+                    id = lay(found.desk, file.name, data).id
+                _open(id)
 
 
 def _open(id: str) -> None:
@@ -152,6 +161,8 @@ def _prepare(found: Bench, sheet: Laid) -> None:
         rows,
         1.0,
         about="about ",
+        name=name,
+        sample=lambda: [one for one in look.first if one.strip()],
         measure=lambda: start_measure_sheet(
             found.desk, found.user, who, sheet, name, text=text, tab=tab, encoding=encoding,
             context=context,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from spinf_serve.workbench import jobs
-from spinf_serve.workbench.actions.sheets import table_of
+from spinf_serve.workbench.actions.sheet_rows import table_of
 from spinf_serve.workbench.actions.trying import (
     MOST_FOUND,
     Content,

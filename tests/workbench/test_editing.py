@@ -1,5 +1,7 @@
 """What the editor is told: faults with places and fixes, the table of fields, the text's names."""
 
+import json
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -108,3 +110,25 @@ def test_placeholders_are_names_of_their_question():
     for pack in (None, check(text, "pack.yaml").pack):
         tone = next(one for one in words_of(text, pack)["questions"] if one["id"] == "tone")
         assert tone["placeholders"] == ["F"]
+
+
+HOME = Path(editing.__file__).parents[1] / "parts" / "editor"
+
+
+def test_the_built_editor_is_made_from_its_source():
+    digest = sha256()
+    for path in sorted((HOME / "js" / "src").iterdir()):
+        digest.update(path.read_bytes())
+    digest.update((HOME / "js" / "package-lock.json").read_bytes())
+    built = (HOME / "editor.js").read_text("utf-8")
+    assert f"sha256 {digest.hexdigest()}" in built.split("\n")[0]
+
+
+def test_the_licence_of_all_that_is_in_it_lies_beside_it():
+    packages = json.loads((HOME / "js" / "package-lock.json").read_text())["packages"]
+    licences = (HOME / "editor.licences.txt").read_text("utf-8")
+    assert not [name for name, one in packages.items() if "resolved" in one]
+    held = {path.removeprefix("node_modules/") for path, one in packages.items() if path}
+    shipped = {name for name in held if "esbuild" not in name}
+    named = {line.split()[1] for line in licences.split("\n") if line.startswith("---- ")}
+    assert named == shipped

@@ -174,6 +174,9 @@ def test_two_tabs_do_not_overwrite_each_other(browser):
         early = two if late is one else one
         kept = draft(browser, file)
         assert ("Support ONE!" in kept) != ("Which TWO" in kept)
+        # What was typed stays where it was typed until its author chooses.
+        until(late, "Changed elsewhere")
+        assert ("Which TWO" if late is two else "Support ONE!") in text_in(late)
         late.get_by_role("button", name="Go on with what I typed").click()
         expect(late.get_by_text(asked)).to_have_count(0)
         until(late, "Draft kept")

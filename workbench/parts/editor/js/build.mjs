@@ -1,9 +1,16 @@
 // Builds the editor into one file, and gathers the licences of what is in it.
+import { createHash } from "node:crypto";
 import { build } from "esbuild";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
+// A test compares it, so that no change of the source is left unbuilt.
+const digest = createHash("sha256");
+for (const name of readdirSync("src").sort()) digest.update(readFileSync(join("src", name)));
+digest.update(readFileSync("package-lock.json"));
+
 const result = await build({
+  banner: { js: `/* Built from js/, sha256 ${digest.digest("hex")}. Licences: editor.licences.txt */` },
   entryPoints: ["src/main.js"],
   outfile: "../editor.js",
   bundle: true,

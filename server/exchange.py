@@ -11,8 +11,10 @@ from spinf_serve.engine.api import Engine
 from spinf_serve.engine.work import Result
 from spinf_serve.packs.errors import SpinfError
 from spinf_serve.server.auth import Caller
-from spinf_serve.server.calls import Call, Usage, Warning
+from spinf_serve.server.call_warnings import Warning
+from spinf_serve.server.calls import Call
 from spinf_serve.server.served_packs import ServedPacks
+from spinf_serve.server.usage import Usage
 from spinf_serve.server.wire.json_text import Document
 
 

@@ -17,12 +17,14 @@ from spinf_serve.packs.errors import Busy, SpinfError
 from spinf_serve.server.admission import Admission, Bounds, Slot
 from spinf_serve.server.auth import Caller
 from spinf_serve.server.body import Arriving
-from spinf_serve.server.calls import compile_call, located, usage_of, warnings_of
+from spinf_serve.server.call_warnings import warnings_of
 from spinf_serve.server.chunks import chunked
+from spinf_serve.server.compiling import compile_call, located
 from spinf_serve.server.config import ServerConfig
 from spinf_serve.server.exchange import Asked, Ended, Observer, Scored, Timing, Wire, tell
 from spinf_serve.server.features import Switches
 from spinf_serve.server.served_packs import ServedPacks
+from spinf_serve.server.usage import usage_of
 from spinf_serve.server.waiting import while_wanted
 from spinf_serve.server.wire.json_text import Document, decode
 from spinf_serve.server.worker import Answered, Failed, Outcome, Worker

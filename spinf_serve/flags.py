@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from spinf_serve.packs.errors import Unusable
-from spinf_serve.server.config import Setting, Table, load, settings_of, unknown_variables
+from spinf_serve.server.config import default_of, load, unknown_variables
 from spinf_serve.server.setting_forms import Switch, Texts
+from spinf_serve.server.settings import Setting, Table, settings_of
 from spinf_serve.streams import complain
 
 ENGINE_PACKAGES = ("torch", "tokenizers", "huggingface_hub")
@@ -68,7 +69,8 @@ def takes_settings(
 
 
 def _parameter(setting: Setting, positional: bool) -> inspect.Parameter:
-    shown = "" if setting.default is None else f" (default {setting.default})"
+    default = default_of(setting)
+    shown = "" if default is None else f" (default {default})"
     help_line = setting.help + ("" if isinstance(setting.form, Switch) else shown)
     annotation: Any
     flag = setting.flag if not setting.positional else f"--{setting.name}"

@@ -20,8 +20,8 @@ import pytest
 
 from spinf_serve import __version__, cli, flags
 from spinf_serve.progress import progress
-from spinf_serve.server.config import SETTINGS
 from spinf_serve.server.setting_forms import Switch
+from spinf_serve.server.settings import SETTINGS
 from tests.support.processes import line_with, start_process
 from tests.support.stub_engine import StubEngine
 

@@ -17,7 +17,8 @@ import typer
 from examples import demo
 from spinf_serve.cli import app
 from spinf_serve.packs.errors import CODES
-from spinf_serve.server.config import SETTINGS, load
+from spinf_serve.server.config import load
+from spinf_serve.server.settings import SETTINGS
 from tests.support import documents, layout
 
 ROOT = Path(__file__).resolve().parent.parent

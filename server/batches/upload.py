@@ -8,12 +8,10 @@ from email.message import Message
 from pathlib import Path
 from typing import BinaryIO
 
-from python_multipart.exceptions import FormParserError
-from python_multipart.multipart import MultipartParser
 from starlette.requests import Request
 
 from spinf_serve.packs.errors import Refused
-from spinf_serve.server.multipart import boundary_of
+from spinf_serve.server.multipart import PartsReader, boundary_of
 from spinf_serve.server.problems import Stalled
 
 ANY_SIZE = 10**18
@@ -73,46 +71,30 @@ async def receive(request: Request, path: Path, limit_bytes: int, idle_seconds: 
 
 async def _read(request: Request, form: "_Form", boundary: str, idle_seconds: float) -> None:
     stream = request.stream()
+    reader = PartsReader(boundary, form, _MAX_PARTS)
     try:
-        parser = MultipartParser(
-            boundary.encode(),
-            {
-                "on_part_begin": form.part_begins,
-                "on_header_begin": form.header_begins,
-                "on_header_field": form.header_field,
-                "on_header_value": form.header_value,
-                "on_header_end": form.header_ends,
-                "on_headers_finished": form.headers_end,
-                "on_part_data": form.part_data,
-                "on_end": form.ends,
-            },
-        )
         while True:
             async with asyncio.timeout(idle_seconds):
                 piece = await anext(stream, None)
             if piece is None:
                 break
-            parser.write(piece)
+            reader.write(piece)
             if len(form.block) >= _BLOCK_BYTES:
                 await asyncio.to_thread(form.write)
-        parser.finalize()
-    except FormParserError as fault:
-        raise _broken(str(fault)) from None
     except TimeoutError:
         raise Stalled(
             "invalid_encoding",
             f"the upload stopped and nothing came for {idle_seconds} seconds; send all of it, or "
             "start the server with a larger --body-idle-seconds",
         ) from None
-    if not form.ended:
-        raise _broken("it ends too early")
-    if FILE not in form.names:
+    reader.end()
+    if FILE not in reader.names:
         raise Refused("invalid_field", "the form has no part `file`", FILE)
 
 
 @dataclass(slots=True)
 class _Form:
-    """What the parser has met so far.
+    """What has come so far.
 
     Attributes:
         file: where the part `file` is written.
@@ -121,8 +103,6 @@ class _Form:
         size_bytes: of it, so far.
         filename: of it.
         fields: the other parts.
-        names: of all parts so far.
-        ended: whether the form came to its end.
     """
 
     file: BinaryIO
@@ -131,62 +111,30 @@ class _Form:
     size_bytes: int = 0
     filename: str = ""
     fields: dict[str, bytearray] = field(default_factory=dict)
-    names: set[str] = field(default_factory=set)
-    ended: bool = False
     _name: str = ""
-    _disposition: str = ""
-    _header: bytearray = field(default_factory=bytearray)
-    _value: bytearray = field(default_factory=bytearray)
 
-    def part_begins(self) -> None:
-        if len(self.names) == _MAX_PARTS:
-            raise _broken(f"it has more than {_MAX_PARTS} parts")
-        self._disposition = ""
-
-    def header_begins(self) -> None:
-        self._header, self._value = bytearray(), bytearray()
-
-    def header_field(self, data: bytes, start: int, end: int) -> None:
-        self._header += data[start:end]
-
-    def header_value(self, data: bytes, start: int, end: int) -> None:
-        self._value += data[start:end]
-
-    def header_ends(self) -> None:
-        if self._header.lower() == b"content-disposition":
-            self._disposition = self._value.decode("utf-8", "replace")
-
-    def headers_end(self) -> None:
-        header = Message()
-        header["content-disposition"] = self._disposition.replace("\r", " ").replace("\n", " ")
-        name = header.get_param("name", header="content-disposition")
-        if not isinstance(name, str) or not name:
-            raise _broken("a part has no name")
-        if name in self.names:
-            raise _broken(f"it has two parts named {name[:64]!a}")
-        self.names.add(name)
+    def part(self, name: str, disposition: Message) -> None:
+        """A part begins."""
         self._name = name
         if name == FILE:
-            self.filename = _filename(header)[:255] or "upload"
+            self.filename = _filename(disposition)[:255] or "upload"
         else:
             self.fields[name] = bytearray()
 
-    def part_data(self, data: bytes, start: int, end: int) -> None:
+    def data(self, piece: bytes) -> None:
+        """More of it."""
         if self._name == FILE:
-            self.size_bytes += end - start
+            self.size_bytes += len(piece)
             if self.size_bytes > self.limit_bytes:
                 raise _too_large(self.limit_bytes)
-            self.block += data[start:end]
+            self.block += piece
             return
         value = self.fields[self._name]
-        value += data[start:end]
+        value += piece
         if len(value) > _FIELD_BYTES:
             raise Refused(
                 "invalid_field", f"{self._name[:64]!a} has over {_FIELD_BYTES} bytes", self._name
             )
-
-    def ends(self) -> None:
-        self.ended = True
 
     def write(self) -> None:
         """Writes what has come."""
@@ -216,7 +164,3 @@ def _too_large(limit_bytes: int) -> Refused:
         "larger --max-batch-file-bytes and --max-batch-dir-bytes",
         FILE,
     )
-
-
-def _broken(why: str) -> Refused:
-    return Refused("invalid_encoding", f"the body is not valid multipart/form-data: {why}")

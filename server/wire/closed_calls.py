@@ -5,7 +5,8 @@ from typing import Any
 
 from spinf_serve.engine.api import Engine
 from spinf_serve.packs.errors import Refused
-from spinf_serve.server.calls import Call, Input, Warning
+from spinf_serve.server.call_warnings import Warning
+from spinf_serve.server.calls import Call, Input
 from spinf_serve.server.wire.closed_questions import ClosedQuestion, ClosedRequest
 from spinf_serve.server.wire.templates import worded
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from spinf_serve.engine.work import PromptStyle, Result
 from spinf_serve.packs.answer import QuestionAnswer
-from spinf_serve.server.calls import Call, Warning
+from spinf_serve.server.call_warnings import Warning
+from spinf_serve.server.calls import Call
 
 
 class Kind(Enum):

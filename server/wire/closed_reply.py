@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spinf_serve.server.calls import Usage, Warning
+from spinf_serve.server.call_warnings import Warning
 from spinf_serve.server.exchange import Scored
+from spinf_serve.server.usage import Usage
 from spinf_serve.server.wire.closed_questions import ClosedQuestion, ClosedRequest, Kind
 from spinf_serve.server.wire.confidence import (
     choice_confidence,

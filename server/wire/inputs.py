@@ -10,7 +10,9 @@ from spinf_serve.engine.work import Limits
 from spinf_serve.packs.ask import scored_question
 from spinf_serve.packs.errors import Refused
 from spinf_serve.packs.question import NO_VALUES, Question, Slot
-from spinf_serve.server.calls import Budget, Input, UsedPack, Warning
+from spinf_serve.server.call_warnings import Warning
+from spinf_serve.server.calls import Input, UsedPack
+from spinf_serve.server.compiling import Budget
 from spinf_serve.server.features import Features
 from spinf_serve.server.wire.content import read_content
 from spinf_serve.server.wire.fields import Fields, wrong_type

@@ -6,7 +6,7 @@ from typing import Any
 from spinf_serve.engine.extraction.answers import FoundAnswer, GeneratedAnswer, SlotAnswers
 from spinf_serve.packs.answer import rounded
 from spinf_serve.packs.question import Slot
-from spinf_serve.server.calls import SlotUsage
+from spinf_serve.server.usage import SlotUsage
 from spinf_serve.server.wire.slots import Calibration
 
 

@@ -8,7 +8,9 @@ from spinf_serve.engine.api import Engine
 from spinf_serve.engine.work import Limits
 from spinf_serve.packs.errors import Refused
 from spinf_serve.server.auth import Caller
-from spinf_serve.server.calls import Budget, Call, Warning, lowered
+from spinf_serve.server.call_warnings import Warning
+from spinf_serve.server.calls import Call, lowered
+from spinf_serve.server.compiling import Budget
 from spinf_serve.server.features import ALL_ON, Features, Switches, features_of
 from spinf_serve.server.served_packs import ServedPacks
 from spinf_serve.server.wire.fields import Fields, wrong_type

@@ -7,15 +7,10 @@ from spinf_serve.engine.api import Engine
 from spinf_serve.engine.work import Result
 from spinf_serve.packs.answer import OptionAnswer, PromptAnswer, rounded
 from spinf_serve.packs.question import Question
-from spinf_serve.server.calls import (
-    Input,
-    Usage,
-    Warning,
-    answers_of_packs,
-    shown_answers,
-    shown_slots,
-)
+from spinf_serve.server.call_warnings import Warning
+from spinf_serve.server.calls import Input, answers_of_packs, shown_answers, shown_slots
 from spinf_serve.server.exchange import Timing
+from spinf_serve.server.usage import Usage
 from spinf_serve.server.wire.json_text import encode
 from spinf_serve.server.wire.pack_reply import pack_result
 from spinf_serve.server.wire.slot_reply import slot_body, slot_usage

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from spinf_serve.server.config import SETTINGS, ServerConfig
+from spinf_serve.server.config import ServerConfig
+from spinf_serve.server.settings import SETTINGS
 
 DEPLOY = Path(__file__).resolve().parent.parent.parent / "deploy"
 PROFILES = ("gpu", "cpu")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spinf_serve.server.config import SETTINGS
+from spinf_serve.server.settings import SETTINGS
 from tests.support.layout import FOLDERS, TOP
 
 ROOT = Path(__file__).resolve().parent.parent.parent

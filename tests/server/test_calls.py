@@ -6,15 +6,10 @@ from spinf_serve.engine.work import Counts, Limits, Result
 from spinf_serve.packs.answer import PromptAnswer, QuestionAnswer
 from spinf_serve.packs.errors import Busy, Fault, Refused
 from spinf_serve.packs.question import Prompt, Question
-from spinf_serve.server.calls import (
-    Budget,
-    Call,
-    Input,
-    compile_call,
-    located,
-    usage_of,
-    warnings_of,
-)
+from spinf_serve.server.call_warnings import warnings_of
+from spinf_serve.server.calls import Call, Input
+from spinf_serve.server.compiling import Budget, compile_call, located
+from spinf_serve.server.usage import usage_of
 from tests.support.stub_engine import StubEngine
 
 LATE = Question("late", (Prompt("Late?"),), (" yes", " no"))

@@ -8,14 +8,14 @@ from spinf_serve.engine.config import EngineConfig
 from spinf_serve.engine.work import Limits
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.server.config import (
-    SETTINGS,
     ServerConfig,
+    default_of,
     load,
-    settings_of,
     share_cores,
     unknown_variables,
 )
 from spinf_serve.server.setting_forms import Choice, Count, Share, Switch, Texts, Value
+from spinf_serve.server.settings import SETTINGS, settings_of
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_the_named_file_wins_over_the_environment_s(toml, tmp_path):
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_every_setting_can_be_set_from_each_source(setting, toml):
-    flipped = not setting.default
+    flipped = not default_of(setting)
     forms: dict[type, tuple[Value, str, str]] = {
         Count: (77, "77", "77"),
         Share: (0.77, "0.77", "0.77"),
@@ -106,7 +106,7 @@ def test_every_setting_can_be_set_from_each_source(setting, toml):
     ):
         owner = {"engine": config.engine, "limits": config.limits, "server": config}[setting.table]
         assert getattr(owner, setting.name) == sample
-        assert sample != setting.default
+        assert sample != default_of(setting)
 
 
 def test_the_table_of_settings_holds_every_field_once():
@@ -123,8 +123,8 @@ def test_the_table_of_settings_holds_every_field_once():
 
 def test_every_default_is_acceptable():
     for setting in SETTINGS:
-        if setting.default is not None:
-            assert setting.form.from_toml(setting.default) == setting.default
+        if default_of(setting) is not None:
+            assert setting.form.from_toml(default_of(setting)) == default_of(setting)
 
 
 @pytest.mark.parametrize(

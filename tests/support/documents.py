@@ -14,7 +14,8 @@ import typer
 
 from spinf_serve.cli import app
 from spinf_serve.packs.errors import CODES
-from spinf_serve.server.config import SETTINGS, Setting, Table, settings_of
+from spinf_serve.server.config import default_of
+from spinf_serve.server.settings import SETTINGS, Setting, Table, settings_of
 from tests.support import (
     api_page,
     gpu_documents,
@@ -202,7 +203,7 @@ max_options = 100
             "| Key | Flag | Variable | Default | Takes | What it is |\n|---|---|---|---|---|---|\n"
         )
         for one in settings_of(table):
-            default = "not set" if one.default is None else f"`{_shown(one)}`"
+            default = "not set" if default_of(one) is None else f"`{_shown(one)}`"
             text += (
                 f"| `{one.name}` | `{one.flag}` | `{one.env}` | {default} | "
                 f"{one.form.accepted} | {_cell(one.help)} |\n"
@@ -212,9 +213,8 @@ max_options = 100
 
 
 def _shown(setting: Setting) -> str:
-    return (
-        str(setting.default).lower() if isinstance(setting.default, bool) else str(setting.default)
-    )
+    default = default_of(setting)
+    return str(default).lower() if isinstance(default, bool) else str(default)
 
 
 def commands() -> str:

@@ -14,9 +14,11 @@ from typing import Any
 
 from spinf_serve.engine.bench.machine import commit, processor_name
 from spinf_serve.server.auth import ANYBODY
-from spinf_serve.server.calls import compile_call, usage_of, warnings_of
+from spinf_serve.server.call_warnings import warnings_of
+from spinf_serve.server.compiling import compile_call
 from spinf_serve.server.config import ServerConfig
 from spinf_serve.server.exchange import Timing
+from spinf_serve.server.usage import usage_of
 from spinf_serve.server.wire.json_text import decode
 from spinf_serve.server.wire.spinf import read_request
 from spinf_serve.server.wire.spinf_reply import reply

@@ -10,7 +10,7 @@ from spinf_serve.engine.work import Limits
 from spinf_serve.packs.decision import DecisionCall
 from spinf_serve.packs.errors import Refused
 from spinf_serve.server.auth import Caller
-from spinf_serve.server.calls import compile_call
+from spinf_serve.server.compiling import compile_call
 from spinf_serve.server.served_packs import ServedPacks
 from spinf_serve.server.wire.json_text import Document
 from spinf_serve.server.wire.spinf import ScoreRequest, read_request

@@ -7,8 +7,9 @@ import pytest
 from spinf_serve.engine.work import Counts, Limits, Result
 from spinf_serve.packs.answer import OptionAnswer, PromptAnswer, QuestionAnswer
 from spinf_serve.packs.question import Prompt, Question
-from spinf_serve.server.calls import Call, Input, usage_of
+from spinf_serve.server.calls import Call, Input
 from spinf_serve.server.exchange import Timing
+from spinf_serve.server.usage import usage_of
 from spinf_serve.server.wire.spinf import ScoreRequest
 from spinf_serve.server.wire.spinf_reply import reply
 from tests.support.stub_engine import StubEngine

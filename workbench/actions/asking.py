@@ -41,7 +41,8 @@ PACK: Final = "pack"
 MOST_RATES: Final = 200
 MEASURED_ROWS: Final = 64
 LEAST_ROWS: Final = 8
-"""Rows below which a rate is not noted."""
+LEAST_SECONDS: Final = 2.0
+"""A rate of fewer rows in less time is not noted."""
 
 MEASURED_SECONDS: Final = 8.0
 _NOTHING: Final = Counted(0, 0, 0, 0, 0)
@@ -125,7 +126,8 @@ def rate_of(desk: Desk, who: Who, pack: Pack) -> Rate | None:
 
 def note_rate(desk: Desk, who: Who, pack: Pack, counts: Counted, seconds: float) -> None:
     """Note how fast somebody was; what is too short to say anything is left out."""
-    if counts.rows < LEAST_ROWS or counts.tree_tokens < 1 or seconds <= 0:
+    is_short = counts.rows < LEAST_ROWS and seconds < LEAST_SECONDS
+    if is_short or counts.tree_tokens < 1 or seconds <= 0:
         return
     told = {
         "who": str(who),

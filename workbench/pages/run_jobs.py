@@ -12,6 +12,7 @@ from spinf_serve.workbench.desk import Desk
 from spinf_serve.workbench.frame import Bench, told
 from spinf_serve.workbench.jobs import Job
 from spinf_serve.workbench.parts.links import go_to
+from spinf_serve.workbench.parts.who import marked
 from spinf_serve.workbench.parts.words import UNKNOWN, count, duration, money, percent
 
 REFRESH_SECONDS: Final = 1.0
@@ -155,7 +156,7 @@ def earlier(found: Bench, kinds: tuple[str, ...]) -> None:
     for job in every[:most]:
         title = f"{_STATES[job.state]} · {job.title} · {_when(job.started)}, {job.user}"
         with st.expander(title, key=f"earlier-{job.id}"):
-            st.caption(f"Answered by `{job.arguments.get('who', UNKNOWN)}`")
+            st.caption(f"Answered by {marked(job.arguments.get('who', UNKNOWN))}")
             ended(found, job, key="earlier-")
     if len(every) > most and st.button("Show more", key="run-more"):
         st.session_state["run-most"] = most + SHOWN

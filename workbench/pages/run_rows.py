@@ -24,7 +24,7 @@ from spinf_serve.workbench.frame import Bench, empty, stamp, told
 from spinf_serve.workbench.pages.run_cost import show_cost
 from spinf_serve.workbench.pages.run_jobs import ended, live
 from spinf_serve.workbench.parts.links import go_to
-from spinf_serve.workbench.parts.who import choose_who
+from spinf_serve.workbench.parts.who import choose_who, marked
 from spinf_serve.workbench.parts.words import UNKNOWN, count, percent
 
 SAMPLED_ROWS: Final = 16
@@ -145,7 +145,7 @@ def _before(found: Bench, who: Who, plan: Plan) -> None:
         st.caption(f"By a look at {plan.looked:,} rows, spread evenly.")
     if unknown:
         st.caption(
-            f"Nobody asked `{who}` from this project yet, so what is kept of its answers is not known:"
+            f"Nobody asked {marked(str(who))} from this project yet, so what is kept of its answers is not known:"
             " measure the cost, or start."
         )
 

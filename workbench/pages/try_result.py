@@ -15,6 +15,7 @@ from spinf_serve.workbench.answering import Who
 from spinf_serve.workbench.desk import Desk
 from spinf_serve.workbench.model import Model, asking
 from spinf_serve.workbench.parts import charts
+from spinf_serve.workbench.parts.who import marked
 from spinf_serve.workbench.parts.words import UNKNOWN, count
 
 INLINE_SECONDS: Final = 0.8
@@ -54,7 +55,7 @@ def draw_side(
             asking().answer(who, data, name, content, again=True)
             st.rerun()
         return
-    st.caption(f"Answered by {asked.identity.served} (`{who}`)")
+    st.caption(f"Answered by {asked.identity.served} ({marked(str(who))})")
     if asked.stopped is not None:
         code, message = asked.stopped
         st.warning(f"This text got no answer: {message} (`{code}`)")

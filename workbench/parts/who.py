@@ -56,3 +56,8 @@ def choose_who(desk: Desk, key: str, label: str = "Who answers") -> Who | None:
     if url != desk.settings().get(_URL):
         desk.set(**{_URL: url})
     return Who(url.rstrip("/"), token or None)
+
+
+def marked(who: str) -> str:
+    """Who answers, for Markdown: an address as it is, without becoming a link."""
+    return f"`{who}`" if "://" in who else who

@@ -261,11 +261,12 @@ def _choose(
     st.selectbox(
         label,
         given,
-        format_func=lambda one: none if one is None else shown(one),
+        format_func=lambda one: str(none) if one is None else shown(one),
         key=f"widget-{name}",
         on_change=taken,
     )
-    return st.session_state[key]
+    chosen: str | None = st.session_state[key]
+    return chosen
 
 
 def _split(desk: Desk, data: str | None) -> str | None:

@@ -1,6 +1,7 @@
 """Sums of tokens, by hand."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,11 @@ def test_calls_read_their_content_again_and_the_tree_once():
 
 
 def test_refused_rows_are_counted_and_in_no_sum():
-    rows = [[Asked("long", QUESTIONS)], Refused("invalid_field", "none"), [Asked("a", QUESTIONS)]]
+    rows: list[Any] = [
+        [Asked("long", QUESTIONS)],
+        Refused("invalid_field", "none"),
+        [Asked("a", QUESTIONS)],
+    ]
     counted, refused = count_tokens(count, 0, rows)
     assert counted.rows == 1 and refused == {"content_too_long": 1, "invalid_field": 1}
     with pytest.raises(Unusable, match="1 content_too_long"):

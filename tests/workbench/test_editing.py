@@ -48,6 +48,7 @@ def test_a_no_that_means_false_is_mended():
 def test_a_fix_changes_nothing_where_the_text_has_moved_on():
     text = TEXT.replace("category: urgent", "category: urgen", 1)
     fix = check(text, "pack.yaml").marks[0].fix
+    assert fix is not None
     assert applied("# a line more\n" + text, fix) == "# a line more\n" + text
     assert applied("short", fix) == "short"
 

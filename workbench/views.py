@@ -17,7 +17,8 @@ Scores are those of `spinf_serve.evals.scored`, bit for bit. Knows no screen.
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -345,6 +346,14 @@ def _prune(latest: Path) -> None:
         MOST_FAMILIES:
     ]:
         path.unlink(missing_ok=True)
+
+
+@contextmanager
+def project_open(desk: Desk) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The project for a page's reading, with no more memory than a page is to take."""
+    with desk.project.open(write=False) as connection:
+        connection.execute(f"SET memory_limit = '{MEMORY}'").fetchall()
+        yield connection
 
 
 def connected() -> duckdb.DuckDBPyConnection:

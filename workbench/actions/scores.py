@@ -21,7 +21,7 @@ from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.pack import Constants, Cuts, Pack, Read
 from spinf_serve.workbench.desk import Desk
 from spinf_serve.workbench.view_file import column_of, options_kept
-from spinf_serve.workbench.views import View, quoted
+from spinf_serve.workbench.views import View, project_open, quoted
 
 LABELS: Final = (YES, NO, UNSURE, "no label")
 """What a row is for a target; where annotators differ and nobody settled it, it has no label."""
@@ -183,7 +183,7 @@ def _cut(constants: Constants, read: Read) -> float | None:
 
 def targets(desk: Desk, pack: Pack, dataset: str, *, fitted: bool) -> list[str]:
     """What rows of a dataset are labelled for, as far as the pack knows it; the pack's order."""
-    with desk.project.open(write=False) as connection:
+    with project_open(desk) as connection:
         given = {
             name
             for (name,) in connection.execute(
@@ -288,7 +288,7 @@ def base(
 ) -> Base:
     """What the project says of a view's rows now."""
     sql, given = said_sql(pack, constants, target)
-    with desk.project.open(write=False) as connection:
+    with project_open(desk) as connection:
         found = connection.execute(
             f"WITH said AS ({sql}), words AS (SELECT value, row_number() OVER (ORDER BY value) - 1"
             " AS code FROM (SELECT DISTINCT value FROM said WHERE value IS NOT NULL))"

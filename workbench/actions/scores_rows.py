@@ -12,7 +12,7 @@ from spinf_serve.evals.metrics.slices import MISSING
 from spinf_serve.packs.pack import Constants, Pack
 from spinf_serve.workbench.actions.scores import LABELS, Base, Subject
 from spinf_serve.workbench.desk import Desk
-from spinf_serve.workbench.views import View, connected, quoted
+from spinf_serve.workbench.views import View, connected, project_open, quoted
 
 _YES, _NO = LABELS.index("yes"), LABELS.index("no")
 
@@ -93,7 +93,7 @@ class Listing:
             ).fetchall()
         rows = [dict(zip(shown, row, strict=True)) for row in found]
         # Texts are read for the page alone.
-        with self.desk.project.open(write=False) as connection:
+        with project_open(self.desk) as connection:
             texts = dict(
                 connection.execute(
                     "SELECT row_id, coalesce(media, text) FROM item WHERE dataset = ?"
@@ -116,7 +116,7 @@ class Listing:
         }
         with ExitStack() as stack:
             if self._needs_items:
-                connection = stack.enter_context(self.desk.project.open(write=False))
+                connection = stack.enter_context(project_open(self.desk))
             else:
                 connection = stack.enter_context(connected())
             connection.register("base", given)
@@ -187,7 +187,7 @@ def wrong_side(subject: Subject) -> str:
 
 def slices(desk: Desk, dataset: str) -> dict[str, dict[str, int]]:
     """Column -> value -> rows, the most frequent values of each."""
-    with desk.project.open(write=False) as connection:
+    with project_open(desk) as connection:
         found = connection.execute(
             "WITH name AS (SELECT DISTINCT unnest(map_keys(slices)) AS name FROM item"
             " WHERE dataset = $dataset), part AS (SELECT name, coalesce(slices[name], $missing) AS"

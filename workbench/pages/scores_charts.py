@@ -16,6 +16,7 @@ from spinf_serve.workbench.parts import charts
 from spinf_serve.workbench.parts.figures import figure, row
 from spinf_serve.workbench.parts.texts import is_about_harm, shown_text
 from spinf_serve.workbench.parts.words import UNKNOWN, count
+from spinf_serve.workbench.views import project_open
 
 POOR_RESIDUAL: Final = 0.9
 _TEXT_CHARS: Final = 140
@@ -114,7 +115,7 @@ def _points(look: Look, at: Any, values: Any, subject: Subject) -> pd.DataFrame:
 def _named(key: str, numbers: Any, _look: Look) -> pd.DataFrame:
     """Ids and the beginnings of texts of some rows; no texts for a pack about harm."""
     desk, view = _look.found.desk, _look.view
-    with desk.project.open(write=False) as connection:
+    with project_open(desk) as connection:
         found = connection.execute(
             "SELECT view.number AS number, view.row_id AS row, left(coalesce(item.media, item.text),"
             f" {_TEXT_CHARS}) AS text FROM {view.sql} AS view JOIN item ON item.dataset = $dataset"

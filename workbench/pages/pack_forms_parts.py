@@ -10,6 +10,7 @@ from spinf_serve.workbench.actions import form_questions as questions
 from spinf_serve.workbench.actions import forms
 from spinf_serve.workbench.actions.forms import Edit, Form, at
 from spinf_serve.workbench.frame import param, set_param
+from spinf_serve.workbench.parts.calm import calmly
 from spinf_serve.workbench.parts.fields import NONE, Fields, subject
 from spinf_serve.workbench.parts.words import count
 
@@ -108,7 +109,7 @@ def _setter(name: str, field: str) -> Any:
 
 def _rename(text: str, old: str, new: str) -> str:
     edited = forms.rename_category(text, old, new)
-    set_param("category", new.strip())
+    calmly(lambda: set_param("category", new.strip()))
     return edited
 
 

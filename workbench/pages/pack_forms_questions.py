@@ -10,6 +10,7 @@ from spinf_serve.workbench.actions import form_questions as questions
 from spinf_serve.workbench.actions.form_questions import Speaks
 from spinf_serve.workbench.actions.forms import Edit, Form, form_of
 from spinf_serve.workbench.frame import param, set_param
+from spinf_serve.workbench.parts.calm import calmly
 from spinf_serve.workbench.parts.fields import NONE, Fields, subject
 
 LISTED: Final = 20
@@ -39,7 +40,8 @@ def _chosen(ids: list[str], fields: Fields) -> str | None:
     index = st.session_state.pop("form-question-index", None)
     if index is not None and index.isdecimal() and int(index) < len(ids):
         set_param("question", ids[int(index)])
-    wanted = _now(fields, param("question") or "")
+    wanted = param("question") or ""
+    wanted = wanted if wanted in ids else _now(fields, wanted)
     if wanted not in ids:
         wanted = ids[0] if ids else ""
     return wanted or None
@@ -47,7 +49,7 @@ def _chosen(ids: list[str], fields: Fields) -> str | None:
 
 def _now(fields: Fields, question: str) -> str:
     """The name that a question has by now: fields drawn before a rename still know the old one."""
-    renamed = st.session_state.get(f"form-{fields.key}-renamed", {})
+    renamed = calmly(lambda: st.session_state.get(f"form-{fields.key}-renamed", {}))
     return str(renamed.get(question, question))
 
 
@@ -115,10 +117,11 @@ def _question(form: Form, fields: Fields, index: int, name: str) -> None:
     def rename(value: str) -> Edit:
         def edit(text: str) -> str:
             edited = questions.rename_question(text, _now(fields, name), value)
-            renamed = st.session_state.setdefault(f"form-{fields.key}-renamed", {})
+            key = f"form-{fields.key}-renamed"
+            renamed = calmly(lambda: st.session_state.setdefault(key, {}))
             renamed.pop(value.strip(), None)
             renamed[name] = value.strip()
-            set_param("question", value.strip())
+            calmly(lambda: set_param("question", value.strip()))
             return edited
 
         return edit

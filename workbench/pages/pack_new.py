@@ -34,7 +34,7 @@ def is_open() -> bool:
 def open_button() -> None:
     """Draw the button that opens this."""
     st.button(
-        "New pack", key="new-pack", icon=":material/add:", width="stretch",
+        "New pack", key="new-pack", icon=":material/add:",
         on_click=set_param, args=("new", "1"),
     )  # fmt: skip
 

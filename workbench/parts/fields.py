@@ -15,6 +15,7 @@ from spinf_serve.packs.faults import InvalidPack
 from spinf_serve.workbench.actions.editing import Mark
 from spinf_serve.workbench.actions.forms import Edit
 from spinf_serve.workbench.desk import key_of
+from spinf_serve.workbench.parts.calm import calmly, whole
 
 NONE: Final = "(none)"
 
@@ -62,12 +63,12 @@ class Fields:
         if lines:
             st.text_area(
                 label, key=key, help=help, placeholder=placeholder, height=28 * lines + 24,
-                on_change=self._take, args=(name, edit),
+                on_change=whole(self._take), args=(name, edit),
             )  # fmt: skip
         else:
             st.text_input(
                 label, key=key, help=help, placeholder=placeholder,
-                on_change=self._take, args=(name, edit),
+                on_change=whole(self._take), args=(name, edit),
             )  # fmt: skip
         self.faults(name, place)
 
@@ -108,7 +109,7 @@ class Fields:
         given = list(dict.fromkeys([*options, current]))
         st.selectbox(
             label, given, key=self._sync(name, current), help=help, format_func=format_func,
-            accept_new_options=new, on_change=self._take, args=(name, edit),
+            accept_new_options=new, on_change=whole(self._take), args=(name, edit),
             label_visibility="collapsed" if collapsed else "visible",
         )  # fmt: skip
         self.faults(name, place)
@@ -129,7 +130,7 @@ class Fields:
         given = list(dict.fromkeys([*options, *current]))
         st.multiselect(
             label, given, key=self._sync(name, list(current)), help=help,
-            accept_new_options=new, on_change=self._take, args=(name, edit),
+            accept_new_options=new, on_change=whole(self._take), args=(name, edit),
         )  # fmt: skip
         self.faults(name, place)
 
@@ -139,7 +140,7 @@ class Fields:
         """Yes or no."""
         st.checkbox(
             label, key=self._sync(name, current), help=help,
-            on_change=self._take, args=(name, edit),
+            on_change=whole(self._take), args=(name, edit),
         )  # fmt: skip
         self.faults(name, "")
 
@@ -156,7 +157,7 @@ class Fields:
         """A number between 0 and 1; may be empty."""
         st.number_input(
             label, min_value=0.0, max_value=1.0, step=0.05, format="%.4g", value=None,
-            key=self._sync(name, current), help=help, on_change=self._take, args=(name, edit),
+            key=self._sync(name, current), help=help, on_change=whole(self._take), args=(name, edit),
         )  # fmt: skip
         self.faults(name, place)
 
@@ -171,7 +172,7 @@ class Fields:
     ) -> None:
         """A button that makes an edit, and then does something else when that went well."""
         st.button(
-            label, key=f"form-{self.key}-{name}", on_click=self._press, args=(name, edit, then),
+            label, key=f"form-{self.key}-{name}", on_click=whole(self._press), args=(name, edit, then),
             **options,
         )  # fmt: skip
         self.faults(name, "")
@@ -235,23 +236,26 @@ class Fields:
 
     def _take(self, name: str, edit: EditOf) -> None:
         key = f"form-{self.key}-{name}"
-        self._try(key, lambda: edit(st.session_state[key]))
+        value = calmly(lambda: st.session_state[key])
+        self._try(key, lambda: edit(value))
 
     def _press(self, name: str, edit: Callable[[], Edit], then: Callable[[], None] | None) -> None:
         if self._try(f"form-{self.key}-{name}", edit) and then is not None:
-            then()
+            calmly(then)
 
     def _try(self, key: str, edit: Callable[[], Edit]) -> bool:
         try:
-            self.apply(edit())
+            # Nothing that is broken off has changed the draft: that is the last thing done.
+            calmly(lambda: self.apply(edit()))
         except InvalidPack as invalid:
             fault = invalid.faults[0]
-            _failures()[key] = (f"Not changed: {fault.message}", fault.line, fault.column)
-        except (SpinfError, Unusable) as fault:
-            _failures()[key] = (f"Not changed: {fault}", 0, 0)
+            failed = (f"Not changed: {fault.message}", fault.line, fault.column)
+        except (SpinfError, Unusable) as unable:
+            failed = (f"Not changed: {unable}", 0, 0)
         else:
-            _failures().pop(key, None)
+            calmly(lambda: _failures().pop(key, None))
             return True
+        calmly(lambda: _failures().update({key: failed}))
         return False
 
 

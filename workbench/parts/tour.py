@@ -19,6 +19,7 @@ _EXAMPLE: Final = (
     " This project is an example: 600 messages to a support team, labelled by people, with the"
     " answers of a small model already kept. Nothing can break in it."
 )
+_BOUND: Final = {"tab", "form"}
 _CHOSEN: Final = ("scores-target", "scores-subject", "thresholds-cut", "thresholds-part")
 
 EXAMPLE_FILE: Final = Path("packs") / "triage" / "pack.yaml"
@@ -139,7 +140,11 @@ def _go(step: Step) -> None:
     for key in _CHOSEN:
         # What was looked at before would go before the address.
         st.session_state.pop(key, None)
-    go_to(step.page, dict(step.params))
+    params = dict(step.params)
+    for key in _BOUND & params.keys():
+        # A widget holds these, and the address follows it.
+        st.session_state[key] = params.pop(key)
+    go_to(step.page, params)
 
 
 def show_again(bench: "Bench") -> None:

@@ -1,0 +1,49 @@
+"""Callbacks that are not broken off: Streamlit ends one at any use of the session once more was clicked.
+
+What was waiting is handed on when the callback is done, so that of two quick edits both are kept.
+"""
+
+import threading
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+from streamlit.runtime.scriptrunner import RerunException, get_script_run_ctx
+
+T = TypeVar("T")
+
+
+class _Waiting(threading.local):
+    def __init__(self) -> None:
+        self.requests: list[RerunException] = []
+
+
+_waiting = _Waiting()
+
+
+def calmly(do: Callable[[], T]) -> T:
+    """Do something that uses the session, again when it was broken off; within a `whole` callback."""
+    while True:
+        try:
+            return do()
+        except RerunException as request:
+            _waiting.requests.append(request)
+
+
+def whole(callback: Callable[..., None]) -> Callable[..., None]:
+    """The callback, with what came in between handed on at its end."""
+
+    @wraps(callback)
+    def run(*given: Any, **named: Any) -> None:
+        _waiting.requests.clear()
+        callback(*given, **named)
+        requests = list(_waiting.requests)
+        _waiting.requests.clear()
+        if requests:
+            context = get_script_run_ctx()
+            if context is not None and context.script_requests is not None:
+                for request in requests[:-1]:
+                    context.script_requests.request_rerun(request.rerun_data)
+            raise requests[-1]
+
+    return run

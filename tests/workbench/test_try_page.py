@@ -103,6 +103,11 @@ def test_refusals_are_told_and_cost_no_exception():
     assert code(ask(scorer, pack, Content(" "))) == "missing_value"
     asked = ask(scorer, pack, Content(f"a {NAN}"))
     assert code(asked) == "engine_error" and judged(pack, asked) is None
+    # Floors are asked for, whatever the pack wants in its answers.
+    quiet = replace(
+        pack, questions=tuple(replace(one, empty_floor=False) for one in pack.questions)
+    )
+    assert rows_of(quiet, ask(scorer, quiet, Content("a")).answers[0])["floor"].notna().all()
     # Another context, and a parameter that the pack has not, are left out.
     assert ask(scorer, pack, Content("a", "none", (("shop", "Lamps"),))).stopped is None
 

@@ -235,6 +235,11 @@ def _slice(look: Look) -> tuple[str, str] | None:
         placeholder="all",
         help=f"Fewer than {LEAST_ROWS} rows are marked: their figures say little.",
     )
+    if chosen in few:
+        st.caption(
+            f":material/warning: {parts[chosen[0]][chosen[1]]} rows, fewer than {LEAST_ROWS}: what they"
+            " show may be chance."
+        )
     return chosen
 
 

@@ -6,6 +6,7 @@ watches, a trusted token, and how long a pass takes. Writes its address as the o
 
 import sys
 from pathlib import Path
+from tempfile import mkdtemp
 
 import uvicorn
 
@@ -21,7 +22,7 @@ def main(folder: str, token: str, step_seconds: str = "0") -> None:
     """Serves until the process is ended."""
     engine = RecordedEngine()
     engine.step_seconds = float(step_seconds)
-    access = Access(cache=Path("not-used"))
+    access = Access(cache=Path(mkdtemp(prefix="packs-")))
     packs = ServedPacks(
         load_catalogue((folder,), official=None, access=access, say=print, strict=False)
     )

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,7 @@ def bits() -> str:
     return recording().header.bits
 
 
-def evaluated(desk, wish) -> dict:
+def evaluated(desk, wish) -> dict[str, Any]:
     key = evaluate_job(desk, asdict(wish), Said())["key"]
     found = outcome_of(desk, key)
     assert found is not None

@@ -194,7 +194,7 @@ def rule_fault(text: str) -> str | None:
 
 def workflow(desk: Desk, wish: EvaluationWish) -> str:
     """A GitHub workflow that runs `command_for` on every pull request of the project's folder."""
-    return _WORKFLOW.format(command=command_for(desk, wish), file=desk.file.name)
+    return _WORKFLOW.format(command=command_for(desk, wish))
 
 
 _WORKFLOW: Final = """\

@@ -10,7 +10,6 @@ import streamlit as st
 from spinf_serve.packs.diff import difference
 from spinf_serve.packs.errors import SpinfError, Unusable
 from spinf_serve.packs.faults import InvalidPack
-from spinf_serve.packs.pack import Pack
 from spinf_serve.workbench import jobs
 from spinf_serve.workbench.actions.evaluations import (
     EVALUATION,
@@ -145,14 +144,10 @@ def _take_evaluation(found: Bench) -> None:
 
 
 def _wording(found: Bench, before: SideWish, now: SideWish) -> None:
-    packs: list[Pack] = []
-    for side in (before, now):
-        if side.pack.startswith(EVALUATION):
-            return
-        packs.append(pack_of(found.desk, side.pack))
-    groups = difference(*packs)
-    if before.pack == now.pack:
+    stored = any(side.pack.startswith(EVALUATION) for side in (before, now))
+    if stored or before.pack == now.pack:
         return
+    groups = difference(pack_of(found.desk, before.pack), pack_of(found.desk, now.pack))
     with st.expander(f"What differs in the packs ({len(groups)})", icon=":material/difference:"):
         show_differences(groups)
 

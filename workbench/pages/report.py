@@ -1,6 +1,7 @@
 """The page Report: the pack held to its rules, files to hand over, and the command that CI runs."""
 
 from dataclasses import asdict
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -124,7 +125,7 @@ def _measure(found: Bench, wish: EvaluationWish) -> None:
             st.rerun()
 
 
-def _outcome(found: Bench, key: str, outcome: dict) -> None:  # type: ignore[type-arg]
+def _outcome(found: Bench, key: str, outcome: dict[str, Any]) -> None:
     mark, draw_word = MARKS[outcome["word"]]
     draw_word(f"**{outcome['sentence']}**, exit code {outcome['exit_code']}", icon=mark)
     told_of(outcome)
@@ -140,7 +141,7 @@ def _outcome(found: Bench, key: str, outcome: dict) -> None:  # type: ignore[typ
     _files(found, key, outcome)
 
 
-def _slices(key: str, outcome: dict) -> None:  # type: ignore[type-arg]
+def _slices(key: str, outcome: dict[str, Any]) -> None:
     rows = [
         {
             "target": one["target"],
@@ -163,7 +164,7 @@ def _slices(key: str, outcome: dict) -> None:  # type: ignore[type-arg]
             st.dataframe(pd.DataFrame(rows), hide_index=True, key=f"slices-{key}")
 
 
-def _files(found: Bench, key: str, outcome: dict) -> None:  # type: ignore[type-arg]
+def _files(found: Bench, key: str, outcome: dict[str, Any]) -> None:
     st.subheader("Hand it over")
     folder = folder_of(found.desk, key)
     titles = {
@@ -193,8 +194,8 @@ def _files(found: Bench, key: str, outcome: dict) -> None:  # type: ignore[type-
         help="Later reports of this pack, here and in CI, are held against it.",
     ):
         with told():
-            file = keep_baseline(found.desk, key, name)
-            note(found.desk, found.user, "keep baseline", found.desk.name_of(file), report=key)
+            kept = keep_baseline(found.desk, key, name)
+            note(found.desk, found.user, "keep baseline", found.desk.name_of(kept), report=key)
             st.rerun()
 
 

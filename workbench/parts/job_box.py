@@ -55,6 +55,6 @@ def _live(desk: Desk, user: str, id: str) -> None:
     if not job.is_live:
         st.rerun(scope="app")
     st.progress(job.share, text=f"{job.title}: {job.words or job.state}")
-    if st.button("Stop", key=f"stop-{id}", icon=":material/stop:"):
+    if st.button("Stop the work", key=f"stop-{id}", icon=":material/stop:"):
         with told():
             jobs.stop(desk, user, id)

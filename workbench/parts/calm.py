@@ -36,11 +36,20 @@ def whole(callback: Callable[..., None]) -> Callable[..., None]:
     @wraps(callback)
     def run(*given: Any, **named: Any) -> None:
         _waiting.requests.clear()
-        callback(*given, **named)
+        context = get_script_run_ctx()
+        state: Any = None if context is None else context.session_state
+        yields = getattr(state, "_yield_callback", None)
+        if yields is not None:
+            # What was clicked meanwhile waits until the page runs.
+            object.__setattr__(state, "_yield_callback", lambda: None)
+        try:
+            callback(*given, **named)
+        finally:
+            if yields is not None:
+                object.__setattr__(state, "_yield_callback", yields)
         requests = list(_waiting.requests)
         _waiting.requests.clear()
         if requests:
-            context = get_script_run_ctx()
             if context is not None and context.script_requests is not None:
                 for request in requests[:-1]:
                     context.script_requests.request_rerun(request.rerun_data)

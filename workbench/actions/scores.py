@@ -217,17 +217,17 @@ class Base:
 
     number: NDArray[np.int64]
     inside: NDArray[np.bool_]
-    said: NDArray[np.int64]
+    said: NDArray[np.int16]
     words: tuple[str, ...]
     groups: NDArray[np.int64] | None
     weights: NDArray[np.float64] | None
     refused: NDArray[np.bool_]
 
-    def labels(self, subject: Subject, pack: Pack) -> NDArray[np.int64]:
+    def labels(self, subject: Subject, pack: Pack) -> NDArray[np.int8]:
         """Places in `LABELS`, [N]: what each row is, seen from the subject."""
         places = [LABELS.index(label_for(subject, pack, word)) for word in self.words]
-        found = np.array([*places, LABELS.index("no label")], dtype=np.int64)
-        labels: NDArray[np.int64] = found[self.said]
+        found = np.array([*places, LABELS.index("no label")], dtype=np.int8)
+        labels: NDArray[np.int8] = found[self.said]
         return labels
 
 
@@ -294,7 +294,7 @@ def base(
             " AS code FROM (SELECT DISTINCT value FROM said WHERE value IS NOT NULL))"
             " SELECT view.number AS number, item.row_id IS NOT NULL AND"
             " ($split IS NULL OR coalesce(item.split = $split, false)) AS inside,"
-            " coalesce(words.code, -1)::BIGINT AS said,"
+            " coalesce(words.code, -1)::SMALLINT AS said,"
             " CASE WHEN item.grp IS NULL THEN -view.number"
             " ELSE (hash(item.grp) >> 1)::BIGINT END AS grp, item.weight AS weight,"
             f" view.refused IS NOT NULL AS refused FROM {view.sql} AS view"

@@ -79,7 +79,7 @@ def _of(
     values: NDArray[np.float64],
     residual: NDArray[np.float64] | None,
     base: Base,
-    labels: NDArray[np.int64],
+    labels: NDArray[np.int8],
     most: int | None,
 ) -> Figures:
     known = base.inside & ~np.isnan(values)
@@ -126,7 +126,7 @@ def drawn(base: Base, known: NDArray[np.bool_], most: int) -> NDArray[np.int64]:
 
 
 def histogram(
-    values: NDArray[np.float64], labels: NDArray[np.int64], inside: NDArray[np.bool_]
+    values: NDArray[np.float64], labels: NDArray[np.int8], inside: NDArray[np.bool_]
 ) -> list[dict[str, Any]]:
     """Rows by label and bin of equal width over 0 to 1, a mapping each: all rows are counted."""
     edges = np.linspace(0.0, 1.0, BINS + 1)

@@ -41,7 +41,10 @@ def _chosen(ids: list[str], fields: Fields) -> str | None:
     if index is not None and index.isdecimal() and int(index) < len(ids):
         set_param("question", ids[int(index)])
     wanted = param("question") or ""
-    wanted = wanted if wanted in ids else _now(fields, wanted)
+    if wanted not in ids and _now(fields, wanted) in ids:
+        # Renamed: an address that came with a later click may still have the old name.
+        wanted = _now(fields, wanted)
+        set_param("question", wanted)
     if wanted not in ids:
         wanted = ids[0] if ids else ""
     return wanted or None

@@ -20,7 +20,7 @@ CLASSES: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("attention", ("tree_kernel",)),
     ("head", ("tile_kernel", "row_kernel")),
     ("element-wise", ("norm_kernel", "heads_kernel", "quantize_kernel", "at::native")),
-    ("copies", ("memcpy", "memset")),
+    ("copies", ("memcpy", "memset", "continue_kernel")),
 )
 """Class -> what is in the names of its kernels; the first that fits. at::native are torch's own:
 the lookup of the embedding, the choice of read rows, the zeroing of buffers."""

@@ -55,7 +55,7 @@ def test_every_word_that_the_code_asks_for_is_there() -> None:
                 and node.func.value.id == "glossary"
                 and isinstance(node.args[0], ast.Constant)
             ):
-                asked.append((path.name, node.args[0].value))
+                asked.append((path.name, str(node.args[0].value)))
     unknown = []
     for place, word in asked:
         try:

@@ -193,6 +193,7 @@ def test_the_page_copies(desk: Desk) -> None:
     assert "Support triage" in messages(test)
     names = [one for one in test.text_input if one.label == "Name of the copy"]
     (mine,) = [one for one in names if one.value == "My News"]
+    assert mine.key is not None
     mine.set_value("Wire").run()
     (button,) = [
         one for one in test.button if one.key == mine.key.replace("official-", "official-make-")

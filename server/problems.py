@@ -147,6 +147,8 @@ def _headers(error: SpinfError) -> dict[str, str]:
 
 
 def _bounded(text: str, size: int) -> str:
+    # Half a surrogate pair of a key that is quoted has no bytes in UTF-8: it is written as its escape.
+    text = text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
     if len(text) <= size:
         return text
     return f"{text[:size]}… ({len(text)} characters in all)"

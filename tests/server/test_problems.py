@@ -7,6 +7,7 @@ import pytest
 from spinf_serve.packs.errors import CODES, Busy, Fault, Refused
 from spinf_serve.server.auth import ANYBODY, Caller
 from spinf_serve.server.problems import Envelope, NotFound, Stalled, envelope, headers
+from spinf_serve.server.wire.json_text import encode
 
 TRUSTED = Caller(trusted=True, sees_counters=True)
 
@@ -94,3 +95,10 @@ def test_a_location_is_told_whatever_the_callers_keys_look_like(param, loc):
     body = envelope(Refused("invalid_field", "m", param), "scr_1", ANYBODY, Envelope.DETAIL)
     assert body["detail"][0]["loc"] == loc
     json.dumps(body, ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize("form", list(Envelope))
+def test_what_has_no_bytes_is_written_as_its_escape(form):
+    told = envelope(Refused("invalid_field", "\ud800 is no é", "a.\udc00x"), "scr_", ANYBODY, form)
+    body = encode(told).decode()
+    assert r"\\ud800 is no é" in body and r"\\udc00x" in body

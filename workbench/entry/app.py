@@ -14,6 +14,22 @@ st.set_page_config(
     layout="wide",
 )
 
+# Streamlit keeps margins for wide screens, and cuts what a narrow column cannot hold.
+_STYLE = """<style>
+@media (max-width: 1200px) {
+  .stMainBlockContainer { padding-left: 1.5rem; padding-right: 1.5rem; }
+  .stColumn:has(.stMetric) { min-width: 7.5rem; }
+  .stMetric [data-testid="stMetricValue"] { font-size: 1.6rem; }
+}
+.stMainBlockContainer { padding-top: 4.5rem; }
+.stMetric [data-testid="stMetricValue"], .stMetric [data-testid="stMetricValue"] * {
+  white-space: normal; overflow: visible;
+}
+.stButton button p, .stDownloadButton button p, .stPopover button p {
+  white-space: normal; overflow: visible;
+}
+</style>"""
+
 
 def main() -> None:
     """One run of the chosen page."""
@@ -25,6 +41,7 @@ def main() -> None:
         # Without it the first page would have no address of its own to link to.
         st.switch_page(pages[0], query_params=st.query_params.to_dict())
 
+    st.html(_STYLE)
     start = st.Page(first, title="Start", url_path="start", default=True, visibility="hidden")
     with told():
         st.navigation([start, *pages]).run()

@@ -28,8 +28,11 @@ TABS = {
 def draw() -> None:
     """One run of the page."""
     found = bench()
-    title, new = st.columns([5, 1.2], vertical_alignment="bottom")
-    title.title("Pack")
+    with st.container(
+        horizontal=True, horizontal_alignment="distribute", vertical_alignment="bottom"
+    ):
+        st.title("Pack", width="content")
+        new = st.container(width="content")
     st.caption("Write the questions, and see what the model is asked before anything runs.")
     if pack_new.is_open():
         with told():

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from spinf_serve.workbench.frame import Bench
 
 _EXAMPLE: Final = (
-    " This project is an example: 600 messages to a support team, labelled by people, with the"
+    "This project is an example: 600 messages to a support team, labelled by people, with the"
     " answers of a small model already kept. Nothing can break in it."
 )
 _BOUND: Final = {"tab", "form"}
@@ -99,10 +99,11 @@ def draw_tour(bench: "Bench") -> None:
     with st.container(border=True, gap="small"):
         step = left[0] if left else None
         if step is not None:
-            begins = _EXAMPLE if step is STEPS[0] else ""
+            if step is STEPS[0]:
+                st.markdown(f"**Welcome.** {_EXAMPLE}")
             st.markdown(
-                f":material/explore: **{STEPS.index(step) + 1} of {len(STEPS)}: {step.title}.**"
-                f" {step.words}{begins}"
+                f":material/explore: **{STEPS.index(step) + 1} of {len(STEPS)}:"
+                f" {step.title}.** {step.words}"
             )
         else:
             st.markdown(
@@ -126,7 +127,7 @@ def draw_tour(bench: "Bench") -> None:
 
 
 def _all(desk: Desk, done: set[str]) -> None:
-    st.markdown(_EXAMPLE.strip())
+    st.markdown(_EXAMPLE)
     for number, step in enumerate(STEPS, start=1):
         key = f"tour-{step.name}"
         st.session_state[key] = step.name in done

@@ -1,6 +1,9 @@
 """Labelling with the keyboard: one row of a queue after another, saved with each key."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import streamlit as st
@@ -9,6 +12,7 @@ from spinf_serve.evals.counting import Counting
 from spinf_serve.evals.data.labels import UNSURE
 from spinf_serve.evals.data.overview import Alike
 from spinf_serve.evals.judged import QUESTION
+from spinf_serve.packs.errors import Unusable
 from spinf_serve.workbench.actions import checks, labelling, queues
 from spinf_serve.workbench.actions.queue_orders import ORDERS
 from spinf_serve.workbench.actions.queues import Progress, Queue, Shown
@@ -18,14 +22,12 @@ from spinf_serve.workbench.glossary import help as meaning
 from spinf_serve.workbench.pages.data_row import (
     SCORE_COLUMNS,
     about,
-    kept_fault,
     pack_of,
     scores_on,
-    show_fault,
 )
 from spinf_serve.workbench.parts.texts import is_about_harm
 from spinf_serve.workbench.parts.words import count as counted
-from spinf_serve.workbench.parts.words import percent
+from spinf_serve.workbench.parts.words import percent, plain
 
 KEYS: Final = {"yes": "Y", "no": "N", UNSURE: "U"}
 SHARES: Final = (0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
@@ -42,11 +44,40 @@ def draw(found: Bench, queue: Queue, who: str) -> None:
     with st.container(
         horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
     ):
-        st.subheader(f"{named.title}: {ORDERS[queue.order][0].lower()}", width="content")
+        st.subheader(f"{plain(named.title)}: {ORDERS[queue.order][0].lower()}", width="content")
         st.button("All queues", key="queue-close", icon=":material/list:", on_click=_close)
     if queue.left_out:
         st.caption(f"{counted(queue.left_out, 'row')} without a score are not in this queue.")
     _work(found, queue, who, named.values)
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What a tab knows of a queue.
+
+    Callbacks change it and nothing else of the session: each look at the session may end a run for
+    the sake of the next one, between what is stored and what is known of it.
+
+    Attributes:
+        seen: row on the screen -> what it shows as the annotator's own answer.
+        scored: rows whose scores were shown.
+        notes: row -> key of the field of its note, and the note as it is kept.
+        fault: what went wrong in a callback, until it is shown.
+    """
+
+    state: Progress
+    seen: dict[str, str | None] = field(default_factory=dict)
+    scored: set[str] = field(default_factory=set)
+    notes: dict[str, tuple[str, str]] = field(default_factory=dict)
+    fault: str | None = None
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Keeps what went wrong for the next drawing."""
+        try:
+            yield
+        except Unusable as fault:
+            self.fault = str(fault)
 
 
 @st.fragment
@@ -62,47 +93,52 @@ def _work(found: Bench, queue: Queue, who: str, values: tuple[str, ...]) -> None
 
 def _place(found: Bench, queue: Queue, who: str, values: tuple[str, ...]) -> None:
     """Draw the row where an annotator is, and its keys."""
-    place = _state(found, queue, who).place
+    memory = _memory(found, queue, who)
+    _keep_notes(found, queue, who, memory)
+    place = memory.state.place
     st.progress(
         place / queue.rows,
-        text=f"Row {min(place + 1, queue.rows):,} of {queue.rows:,} · labelling as {who}",
+        text=f"Row {min(place + 1, queue.rows):,} of {queue.rows:,} · labelling as {plain(who)}",
     )
-    show_fault()
+    if memory.fault is not None:
+        st.error(memory.fault)
+        memory.fault = None
     at = queues.shown(found.desk, queue, place)
     if at.row_id is None:
-        _end(found, queue, who)
+        _end(found, queue, who, memory)
     else:
-        _row(found, queue, who, at)
-    _keys(found, queue, who, values, place, at)
+        _row(found, queue, who, memory, at)
+    _keys(found, queue, who, memory, values, place, at)
     if at.row is not None:
-        _beside(found, queue, who, at)
+        _beside(found, queue, who, memory, at)
 
 
-def _row(found: Bench, queue: Queue, who: str, at: Shown) -> None:
+def _row(found: Bench, queue: Queue, who: str, memory: _Memory, at: Shown) -> None:
     if at.row is None:
-        st.info(f"Row {at.row_id} was deleted since; go on to the next.")
+        st.info(f"Row {plain(at.row_id)} was deleted since; go on to the next.")
         return
     about(found, at.row, key=f"{queue.dataset}-{at.row_id}")
-    slices = [f"{name}: {value}" for name, value in at.row.slices.items()]
-    st.caption(" · ".join([f"Row {at.row_id}", *slices]))
+    slices = [f"{plain(name)}: {plain(value)}" for name, value in at.row.slices.items()]
+    st.caption(" · ".join([f"Row {plain(at.row_id)}", *slices]))
     own = labelling.own_of(at.row.labels, queue.target, who)
-    st.session_state[_seen_key(queue, who, at)] = None if own is None else own.value
+    memory.seen = {at.row.id: None if own is None else own.value}
     if queue.settles:
         others = [
-            f"**{one.annotator}** says {one.value}"
+            f"**{plain(one.annotator)}** says {plain(one.value)}"
             for one in at.row.labels
             if one.target == queue.target and one.annotator not in (who, who + labelling.SETTLED)
         ]
         if others:
             st.markdown(", ".join(others) + ". Your answer settles it.")
     if own is not None:
-        st.markdown(f"You said **{own.value}**.")
+        st.markdown(f"You said **{plain(own.value)}**.")
 
 
 def _keys(
     found: Bench,
     queue: Queue,
     who: str,
+    memory: _Memory,
     values: tuple[str, ...],
     place: int,
     at: Shown,
@@ -110,13 +146,13 @@ def _keys(
     """Buttons with their keys. Their names carry the row, so that a key never means another one."""
     key = key_of(queue.id, who, place)
     closed = at.row is None
-    given = (found, queue, who, place, at)
+    given = (found, queue, who, memory)
     with st.container(horizontal=True):
         for number, value in enumerate((*values, UNSURE)):
             pressed = KEYS.get(value) or (str(number + 1) if number < 9 else None)
             st.button(
-                value.capitalize() if value in KEYS else value, key=f"say-{key}-{number}",
-                shortcut=pressed, on_click=_say, args=(*given, value), disabled=closed,
+                value.capitalize() if value in KEYS else plain(value), key=f"say-{key}-{number}",
+                shortcut=pressed, on_click=_say, args=(*given, place, at.row_id, value), disabled=closed,
                 type="primary" if value in ("yes", "no") else "secondary",
             )  # fmt: skip
     with st.container(horizontal=True):
@@ -126,24 +162,24 @@ def _keys(
                 args=(queue, at), type="tertiary",
             )  # fmt: skip
         st.button(
-            "Skip", key=f"skip-{key}", shortcut="S", on_click=_move, args=(*given[:4], 1),
+            "Skip", key=f"skip-{key}", shortcut="S", on_click=_move, args=(*given, place, 1),
             disabled=at.row_id is None, type="tertiary",
         )  # fmt: skip
         st.button(
-            "Undo", key=f"undo-{key}", shortcut="Z", on_click=_undo, args=given[:3],
-            disabled=not _state(found, queue, who).given, type="tertiary",
+            "Undo", key=f"undo-{key}", shortcut="Z", on_click=_undo, args=(*given, len(memory.state.given)),
+            disabled=not memory.state.given, type="tertiary",
         )  # fmt: skip
         st.button(
-            "Back", key=f"back-{key}", shortcut="Left", on_click=_move, args=(*given[:4], -1),
+            "Back", key=f"back-{key}", shortcut="Left", on_click=_move, args=(*given, place, -1),
             disabled=place == 0, type="tertiary",
         )  # fmt: skip
         st.button(
             "Forward", key=f"forward-{key}", shortcut="Right", on_click=_move,
-            args=(*given[:4], 1), disabled=at.row_id is None, type="tertiary",
+            args=(*given, place, 1), disabled=at.row_id is None, type="tertiary",
         )  # fmt: skip
 
 
-def _beside(found: Bench, queue: Queue, who: str, at: Shown) -> None:
+def _beside(found: Bench, queue: Queue, who: str, memory: _Memory, at: Shown) -> None:
     """A note, and the scores when they are asked for."""
     if at.row is None:
         return
@@ -151,10 +187,8 @@ def _beside(found: Bench, queue: Queue, who: str, at: Shown) -> None:
     key = f"note-{key_of(queue.dataset, queue.target, at.row.id, who)}"
     if key not in st.session_state:
         st.session_state[key] = mine[0] if mine else ""
-    st.text_input(
-        "Note", key=key, placeholder="what makes it hard; saved when you leave the field",
-        on_change=_note, args=(found, queue, who, at.row.id, key),
-    )  # fmt: skip
+    st.text_input("Note", key=key, placeholder="what makes it hard; saved when you leave the field")
+    memory.notes[at.row.id] = (key, mine[0] if mine else "")
     pack = pack_of(found)
     if pack is None or found.model is None:
         return
@@ -163,6 +197,7 @@ def _beside(found: Bench, queue: Queue, who: str, at: Shown) -> None:
         help="Who sees the score is swayed by it. Labels that are given meanwhile are marked.",
     )  # fmt: skip
     if show:
+        memory.scored.add(at.row.id)
         lines = scores_on(found, pack, queue.dataset, at.row.id)
         if lines is None:
             st.caption("There are no scores of this row.")
@@ -172,7 +207,7 @@ def _beside(found: Bench, queue: Queue, who: str, at: Shown) -> None:
             )
 
 
-def _end(found: Bench, queue: Queue, who: str) -> None:
+def _end(found: Bench, queue: Queue, who: str, memory: _Memory) -> None:
     left, first = queues.open_places(found.desk, queue, who)
     if not left or first is None:
         st.success(f"All {counted(queue.rows, 'row')} of this queue have your answer.")
@@ -180,7 +215,7 @@ def _end(found: Bench, queue: Queue, who: str) -> None:
         st.info(f"The end. {counted(left, 'row')} have no answer of yours.")
         st.button(
             "Go to the first of them", key=f"open-{queue.id}", on_click=_jump,
-            args=(found, queue, who, first),
+            args=(found, queue, who, memory, first),
         )  # fmt: skip
     for one in checks.agreements(found.desk.project, queue.dataset, queue.target):
         st.markdown(agreement_words(one))
@@ -189,7 +224,7 @@ def _end(found: Bench, queue: Queue, who: str) -> None:
 def agreement_words(one: Alike) -> str:
     """How far two annotators agree, in words."""
     told_of = (
-        f"**{one.annotators[0]}** and **{one.annotators[1]}** say the same of {one.same:,} of"
+        f"**{plain(one.annotators[0])}** and **{plain(one.annotators[1])}** say the same of {one.same:,} of"
         f" {counted(one.rows, 'row')}"
     )
     if one.kappa is None:
@@ -227,17 +262,17 @@ def _standing(found: Bench, dataset: str, target: str) -> None:
     with st.container(border=True):
         counts, is_current = _counted(found, dataset, target)
         st.markdown(
-            f"**{counted(counts.counted, 'label')}** of {target} count for a promise.",
+            f"**{counted(counts.counted, 'label')}** of {plain(target)} count for a promise.",
             help=meaning("drawn"),
         )
-        values = ", ".join(f"{count:,} {value}" for value, count in counts.values.items())
+        values = ", ".join(f"{count:,} {plain(value)}" for value, count in counts.values.items())
         lines = [values] if values else []
         if counts.chosen:
             lines.append(
                 f"{counted(counts.chosen, 'random row')} labelled out of a queue by score: meet them"
                 " in a queue at random, and they count"
             )
-        lines += counts.left_out
+        lines += map(plain, counts.left_out)
         if counts.unsure:
             lines.append(f"{counted(counts.unsure, 'row')} unsure")
         if counts.disputed:
@@ -297,63 +332,69 @@ def _forget(found: Bench, dataset: str, target: str) -> None:
     st.session_state.pop(f"counting-{key_of(found.desk.file, dataset, target, found.split)}", None)
 
 
-def _state(found: Bench, queue: Queue, who: str) -> Progress:
-    """Where the annotator is: as this tab left it, else as it was kept."""
+def _memory(found: Bench, queue: Queue, who: str) -> _Memory:
+    """What this tab knows of a queue; at first as it was kept."""
     key = f"queue-at-{key_of(queue.id, who)}"
     if key not in st.session_state:
-        st.session_state[key] = queues.progress(found.desk, queue.id, who)
-    state: Progress = st.session_state[key]
-    return state
+        st.session_state[key] = _Memory(queues.progress(found.desk, queue.id, who))
+    memory: _Memory = st.session_state[key]
+    return memory
 
 
-def _go(found: Bench, queue: Queue, who: str, state: Progress) -> None:
-    st.session_state[f"queue-at-{key_of(queue.id, who)}"] = state
+def _go(found: Bench, queue: Queue, who: str, memory: _Memory, state: Progress) -> None:
+    memory.state = state
     queues.go(found.desk, queue.id, who, state)
 
 
-def _say(found: Bench, queue: Queue, who: str, place: int, at: Shown, value: str) -> None:
+def _say(
+    found: Bench, queue: Queue, who: str, memory: _Memory, place: int, row_id: str, value: str
+) -> None:
     """A key that answers. One that comes after the row has gone from the screen does nothing."""
-    state = _state(found, queue, who)
-    if state.place != place or at.row_id is None:
+    state = memory.state
+    if state.place != place:
         return
-    with kept_fault():
+    with memory.told():
         given = labelling.answer(
-            found.desk, found.user, queue.dataset, at.row_id, queue.target, value,
+            found.desk, found.user, queue.dataset, row_id, queue.target, value,
             annotator=who,
             chosen=queue.chosen,
-            score_visible=bool(st.session_state.get(_scores_key(queue))),
-            seen=st.session_state.get(_seen_key(queue, who, at)),
+            score_visible=row_id in memory.scored,
+            seen=memory.seen.get(row_id),
             settle=queue.settles,
         )  # fmt: skip
-        _go(found, queue, who, Progress(place + 1, (*state.given, (place, given))))
+        _go(found, queue, who, memory, Progress(place + 1, (*state.given, (place, given))))
 
 
-def _move(found: Bench, queue: Queue, who: str, place: int, step: int) -> None:
-    state = _state(found, queue, who)
-    if state.place == place:
-        _go(found, queue, who, Progress(place + step, state.given))
+def _move(found: Bench, queue: Queue, who: str, memory: _Memory, place: int, step: int) -> None:
+    if memory.state.place == place:
+        _go(found, queue, who, memory, Progress(place + step, memory.state.given))
 
 
-def _jump(found: Bench, queue: Queue, who: str, place: int) -> None:
-    _go(found, queue, who, Progress(place, _state(found, queue, who).given))
+def _jump(found: Bench, queue: Queue, who: str, memory: _Memory, place: int) -> None:
+    _go(found, queue, who, memory, Progress(place, memory.state.given))
 
 
-def _undo(found: Bench, queue: Queue, who: str) -> None:
-    state = _state(found, queue, who)
-    if not state.given:
+def _undo(found: Bench, queue: Queue, who: str, memory: _Memory, number: int) -> None:
+    """Takes the latest answer back, of as many as there were on the screen."""
+    if not memory.state.given or len(memory.state.given) != number:
         return
-    place, given = state.given[-1]
+    place, given = memory.state.given[-1]
     # Also when it cannot be undone any more: the one before may be.
-    _go(found, queue, who, Progress(place, state.given[:-1]))
-    with kept_fault():
+    _go(found, queue, who, memory, Progress(place, memory.state.given[:-1]))
+    with memory.told():
         labelling.undo(found.desk, found.user, queue.dataset, given)
 
 
-def _note(found: Bench, queue: Queue, who: str, row_id: str, key: str) -> None:
-    with kept_fault():
-        labelling.write_note(
-            found.desk, found.user, queue.dataset, row_id, queue.target, who, st.session_state[key]
-        )
+def _keep_notes(found: Bench, queue: Queue, who: str, memory: _Memory) -> None:
+    """Keeps what was written into the fields of notes, also of the row before this one."""
+    for row_id, (key, kept) in list(memory.notes.items()):
+        text = st.session_state.get(key)
+        if text is not None and text.strip() != kept.strip():
+            with memory.told():
+                labelling.write_note(
+                    found.desk, found.user, queue.dataset, row_id, queue.target, who, text
+                )
+        del memory.notes[row_id]
 
 
 def _is_hidden(found: Bench, queue: Queue, at: Shown) -> bool:
@@ -375,10 +416,6 @@ def _open_key(queue: Queue, at: Shown) -> str:
 
 def _close() -> None:
     set_param("queue", None)
-
-
-def _seen_key(queue: Queue, who: str, at: Shown) -> str:
-    return f"seen-{key_of(queue.id, who, at.row_id)}"
 
 
 def _scores_key(queue: Queue) -> str:

@@ -1,7 +1,5 @@
 """One row of a dataset: its text, all its labels by whom and when, and a label mended in place."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
 import streamlit as st
@@ -16,11 +14,11 @@ from spinf_serve.workbench.desk import key_of
 from spinf_serve.workbench.frame import Bench, set_param, told
 from spinf_serve.workbench.parts.texts import show_text
 from spinf_serve.workbench.parts.words import count as counted
+from spinf_serve.workbench.parts.words import plain
 from spinf_serve.workbench.views import View, view_of
 
 SCORES: Final = "row-scores"
 SCORE_COLUMNS: Final = {"score": st.column_config.NumberColumn(format="%.3f")}
-_FAULT: Final = "data-fault"
 
 
 def pack_of(found: Bench) -> Pack | None:
@@ -34,11 +32,13 @@ def draw(found: Bench, dataset: str, row_id: str) -> None:
     with st.container(
         horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
     ):
-        st.subheader(f"Row {row_id}", width="content")
+        st.subheader(f"Row {plain(row_id)}", width="content")
         st.button("Close", key="row-close", icon=":material/close:", on_click=_close)
     row = rows.detail(found.desk.project, dataset, row_id)
     if row is None:
-        st.info(f"There is no row **{row_id}** in **{dataset}**: it was deleted, or is elsewhere.")
+        st.info(
+            f"There is no row **{plain(row_id)}** in **{plain(dataset)}**: it was deleted, or is elsewhere."
+        )
         return
     text, known = st.columns([3, 2])
     with text:
@@ -62,13 +62,13 @@ def about(found: Bench, row: Detail, key: str) -> None:
 
 
 def _facts(row: Detail) -> None:
-    lines = [f"**{name}**: {value}" for name, value in row.slices.items()]
-    lines.append(f"**Split**: {row.split or 'none'}")
-    lines.append(f"**How drawn**: {row.drawn}")
+    lines = [f"**{plain(name)}**: {plain(value)}" for name, value in row.slices.items()]
+    lines.append(f"**Split**: {plain(row.split or 'none')}")
+    lines.append(f"**How drawn**: {plain(row.drawn)}")
     if row.weight is not None:
         lines.append(f"**Weight**: {row.weight:g}")
     if row.context is not None:
-        lines.append(f"**Context**: {row.context}")
+        lines.append(f"**Context**: {plain(row.context)}")
     st.markdown("  \n".join(lines))
     if row.group is not None and row.group_rows > 1:
         st.button(
@@ -103,7 +103,7 @@ def _labels(found: Bench, dataset: str, row: Detail) -> None:
             hide_index=True,
         )
     for one in row.notes:
-        st.caption(f"Note of {one.annotator} on {one.target}: {one.text}")
+        st.caption(f"Note of {plain(one.annotator)} on {plain(one.target)}: {plain(one.text)}")
     targets = labelling.targets_of(pack_of(found), [one.target for one in row.labels])
     if not targets:
         st.caption("Nothing can be labelled yet: make a pack with categories on the page **Pack**.")
@@ -123,30 +123,37 @@ def _labels(found: Bench, dataset: str, row: Detail) -> None:
 def _choice(
     found: Bench, dataset: str, row: Detail, target: str, values: tuple[str, ...], own: Label | None
 ) -> None:
-    """Choosing is saving: no button is to be pressed afterwards."""
+    """Choosing is saving: no button is to be pressed afterwards.
+
+    What was chosen is compared with what is kept when it is drawn. A callback would not do: it may
+    be ended for the sake of a further click, and never be called again.
+    """
     key = f"mend-{key_of(dataset, row.id, target)}"
     shown = None if own is None else own.value
     given = [*values, *([shown] if shown is not None and shown not in values else [])]
-    if key not in st.session_state or st.session_state.get(f"{key}-seen") != shown:
-        st.session_state[key] = shown
-    st.session_state[f"{key}-seen"] = shown
-
-    def take() -> None:
-        value = st.session_state[key]
-        # What this screen saved last, also where a second click comes before it is drawn anew.
-        seen = st.session_state[f"{key}-seen"]
-        if value is None or value == seen:
-            return
-        with kept_fault():
-            labelling.correct(
-                found.desk, found.user, dataset, row.id, target, value,
-                annotator=found.user, score_visible=st.session_state.get(f"{SCORES}-{row.id}", False),
-                seen=seen,
-            )  # fmt: skip
-            st.session_state[f"{key}-seen"] = value
-            st.toast(f"Row {row.id}: {target} is {value}")
-
-    st.segmented_control(f"You say ({found.user})", given, key=key, on_change=take)
+    memory: dict[str, str | None] = st.session_state.setdefault(f"{key}-seen", {"seen": shown})
+    if key not in st.session_state or (
+        st.session_state[key] == memory["seen"] and shown != memory["seen"]
+    ):
+        memory["seen"] = st.session_state[key] = shown
+    value = st.segmented_control(
+        f"You say ({found.user})", given, key=key, required=shown is not None
+    )
+    if value is None or value == memory["seen"]:
+        return
+    seen_scores = bool(st.session_state.get(f"{SCORES}-{row.id}"))
+    try:
+        labelling.correct(
+            found.desk, found.user, dataset, row.id, target, value,
+            annotator=found.user, score_visible=seen_scores, seen=memory["seen"],
+        )  # fmt: skip
+        memory["seen"] = value
+    except Unusable as fault:
+        # What is kept is shown again, and the choice with its reason no more.
+        memory["seen"] = None
+        st.session_state.pop(f"{key}-seen", None)
+        st.session_state["data-fault"] = (key, str(fault))
+    st.rerun()
 
 
 def _scores(found: Bench, dataset: str, row: Detail) -> None:
@@ -189,19 +196,12 @@ def scores_on(found: Bench, pack: Pack, dataset: str, row_id: str) -> list[dict[
     ]
 
 
-@contextmanager
-def kept_fault() -> Iterator[None]:
-    """For callbacks: what went wrong is shown where the page draws `show_fault`."""
-    try:
-        yield
-    except Unusable as fault:
-        st.session_state[_FAULT] = str(fault)
-
-
 def show_fault() -> None:
-    """Draw what went wrong in the last callback, once."""
-    fault = st.session_state.pop(_FAULT, None)
-    if fault is not None:
+    """Draw what went wrong with the last choice, once, and show what is kept again."""
+    found = st.session_state.pop("data-fault", None)
+    if found is not None:
+        key, fault = found
+        st.session_state.pop(key, None)
         st.error(fault)
 
 
@@ -213,7 +213,7 @@ def _delete(found: Bench, dataset: str, row: Detail) -> None:
 @st.dialog("Delete this row for good?")
 def _confirm(found: Bench, dataset: str, row: Detail) -> None:
     st.markdown(
-        f"Row **{row.id}** of **{dataset}** would be deleted with its labels, notes and scores. This"
+        f"Row **{plain(row.id)}** of **{plain(dataset)}** would be deleted with its labels, notes and scores. This"
         " cannot be undone."
     )
     if st.button("Delete", type="primary", key="row-delete-sure", icon=":material/delete:"):

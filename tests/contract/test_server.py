@@ -276,12 +276,15 @@ def test_a_client_that_leaves_takes_its_works_along(stub, stub_server):
 
 def test_a_slow_client_does_not_hold_a_slot(stub_server):
     address = (stub_server.http.base_url.host, stub_server.http.base_url.port)
-    slow = [socket.create_connection(address) for _ in range(8)]
-    for connection in slow:
-        connection.sendall(b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{")
-    assert_works(stub_server)
-    for connection in slow:
-        connection.close()
+    head = b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{"
+    with ExitStack() as open_until:
+        for _ in range(8):
+            slow = open_until.enter_context(socket.create_connection(address))
+            slow.sendall(head)
+        # Whoever comes in the same moment finds them at the door.
+        until(lambda: stub_server.score(request()).status_code == 200)
+        for _ in range(5):
+            assert_works(stub_server)
     assert_works(stub_server)
 
 

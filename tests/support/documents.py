@@ -124,8 +124,59 @@ questions) without torch, Python's own start included (medians):
 | {packs["empty_python_seconds"] * 1000:.0f} |
 """
     text += _under_load(json.loads((RESULTS / "mixed-load.json").read_text()))
+    text += _overloaded(json.loads((RESULTS / "overload.json").read_text()))
+    text += _suite(json.loads((RESULTS / "jevcompat.json").read_text()))
     text += _kept_contents(json.loads((RESULTS / "trunk-cache.json").read_text()))
     return text + gpu_documents.figures(RESULTS) + precision_page.section(RESULTS)
+
+
+def _overloaded(found: Any) -> str:
+    """Four times the queue at once, before and after refusals by the head."""
+    text = f"""
+## Four times as many at once as the queue takes
+
+{found["requests_at_once"]} requests come together to a server whose queue takes {found["queue"]}, on
+{found["cores"]} cores that the model computes on as well:
+`{found["command"]}` on {found["processor"]}. What came beyond was answered 429, all others 200, and
+{found["health_route"]}, always 200. The slowest answers, ms, a number for each time:
+
+| commit | connections | 429 | health |
+|---|---|---|---|
+"""
+    for side in ("before", "after"):
+        for name in ("new connections", "connections open before"):
+            one = found[side][name]
+            refused, health = (
+                ", ".join(f"{value:.0f}" for value in one[f"{kind}_slowest_ms"])
+                for kind in ("refused", "health")
+            )
+            text += f"| `{found[side]['commit']}` | {name} | {refused} | {health} |\n"
+    return text
+
+
+def _suite(found: Any) -> str:
+    """The published suite of the System One format."""
+    text = f"""
+## The System One suite on the embedded model
+
+`{found["command"]}` at `{found["commit"]}`, jevcompat {found["jevcompat"]}. CI runs it on an engine
+without a model, where it is whole.
+
+| server | MUST | SHOULD | failed | the suite says | seconds |
+|---|---|---|---|---|---|
+"""
+    for side in ("open", "with a key"):
+        one = found[side]
+        must, should = one["MUST"], one["SHOULD"]
+        text += (
+            f"| {side} | {must['passed']} of {must['tested']} | {should['passed']} of "
+            f"{should['tested']} | {must['failed'] + should['failed']} | {one['verdict']} | "
+            f"{one['seconds']:.0f} |\n"
+        )
+    return (
+        text
+        + "\nIncomplete: one request of each run had no answer within 300 s on a loaded machine.\n"
+    )
 
 
 def _under_load(load: dict[str, Any]) -> str:

@@ -20,10 +20,12 @@ from spinf_serve.packs.files import read_regular
 from spinf_serve.packs.loader import read_pack
 from spinf_serve.packs.pack import Constants, Pack
 from spinf_serve.workbench.actions.drafts import is_unsaved
+from spinf_serve.workbench.actions.project_settings import MOST_NAME
 from spinf_serve.workbench.desk import Desk, open_desk
 from spinf_serve.workbench.parts.glossary import glossary_button
 from spinf_serve.workbench.parts.tour import draw_tour
-from spinf_serve.workbench.started import Started, started
+from spinf_serve.workbench.parts.words import plain
+from spinf_serve.workbench.started import Started, approves, started
 
 CHOICE: Final = ("pack", "data", "split", "bits")
 """Parameters of an address that every page has."""
@@ -82,11 +84,11 @@ class Bench:
             empty("This project has no pack yet.", "Make one on the page **Pack**.")
         if found.pack is None:
             st.error(
-                f"**{self.desk.name_of(self.file)}** has faults, so nothing can be shown"  # type: ignore[arg-type]
+                f"**{plain(self.desk.name_of(self.file))}** has faults, so nothing can be shown"  # type: ignore[arg-type]
                 " for it. Mend them on the page **Pack**."
             )
             for fault in found.faults[:10]:
-                st.markdown(f"- line {fault.line}, column {fault.column}: {fault.message}")
+                st.markdown(f"- line {fault.line}, column {fault.column}: {plain(fault.message)}")
             st.stop()
         return found.pack
 
@@ -117,7 +119,7 @@ def bench() -> Bench:
     how = started()
     desk = _desk(how.folder)
     user = _user(how, desk)
-    approver = not how.approvers or user in how.approvers
+    approver = approves(user)
     _take_address()
     files = {desk.name_of(file): file for file in desk.pack_files()}
     sets = _datasets(desk)
@@ -174,9 +176,20 @@ def told() -> Iterator[None]:
         yield
     except InvalidPack as invalid:
         for fault in invalid.faults[:20]:
-            st.error(str(fault))
+            st.error(plain(fault))
     except (SpinfError, Unusable) as fault:
-        st.error(str(fault))
+        st.error(plain(fault))
+    except OSError as fault:
+        st.error(_of_system(fault))
+
+
+def _of_system(fault: OSError) -> str:
+    """What the system would not do: a full disk, a folder that may not be written, a lock held."""
+    name = "" if fault.filename is None else f"{Path(str(fault.filename)).name}: "
+    return plain(
+        f"{name}{fault.strerror or fault or type(fault).__name__}. Look after the project's folder,"
+        " then try again."
+    )
 
 
 def load(file: Path) -> Loaded:
@@ -211,10 +224,17 @@ def _user(how: Started, desk: Desk) -> str:
     if how.user_header is None:
         # A name of one's own choice must not be an approver's.
         return how.user if how.approvers else str(desk.settings().get("user") or how.user)
-    name = (st.context.headers.get(how.user_header) or "").strip()
+    given = st.context.headers.get_all(how.user_header)
+    name = " ".join(given[0].split()) if given else ""
+    if len(given) > 1 or len(name) > MOST_NAME or not name.isprintable():
+        st.error(
+            f"The header {plain(how.user_header)} names nobody: it comes {len(given)} times, or is no"
+            " name. The proxy in front has to take away what clients send under it."
+        )
+        st.stop()
     if not name:
         st.error(
-            f"The proxy in front of this workbench names nobody: no header {how.user_header}."
+            f"The proxy in front of this workbench names nobody: no header {plain(how.user_header)}."
             " Open it through the proxy."
         )
         st.stop()

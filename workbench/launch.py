@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from spinf_serve.workbench.desk import open_desk
+from spinf_serve.workbench.shield import put_up
 from spinf_serve.workbench.started import Started, start_as
 
 MOST_UPLOAD_MB: Final = 1_024
@@ -15,6 +16,11 @@ OPTIONS: Final[dict[str, Any]] = {
     "client.showErrorDetails": "none",
     "global.developmentMode": False,
     "runner.magicEnabled": False,
+    # Whatever asks in another way than a browser would come past the user header.
+    "server.enableAgentApi": False,
+    "server.enableCORS": True,
+    "server.enableStaticServing": False,
+    "server.enableXsrfProtection": True,
     "server.fileWatcherType": "none",
     "server.headless": True,
     "server.maxUploadSize": MOST_UPLOAD_MB,
@@ -36,6 +42,7 @@ def run(how: Started, host: str, port: int) -> None:
     """
     open_desk(how.folder)
     start_as(how)
+    put_up()
     bootstrap = importlib.import_module("streamlit.web.bootstrap")
     flags = {**OPTIONS, "server.address": host, "server.port": port}
     named = {name.replace(".", "_"): value for name, value in flags.items()}

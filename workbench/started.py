@@ -40,6 +40,12 @@ def start_as(started: Started) -> None:
     _started = started
 
 
+def approves(user: str) -> bool:
+    """Whether a user may publish, and put cuts in force; everybody where no approver was named."""
+    how = started()
+    return not how.approvers or user in how.approvers
+
+
 def started() -> Started:
     """How it was started. Raises `Unusable` when a screen is run by hand."""
     if _started is None:

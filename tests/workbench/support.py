@@ -1,5 +1,6 @@
 """The workbench's pages run without a browser: `page` gives one of them on a project's folder."""
 
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,4 +35,9 @@ def messages(test: AppTest) -> str:
     """Everything that a page says in words, for looking something up in it."""
     kinds = ("title", "header", "subheader", "markdown", "caption", "text", "info", "warning")
     found = [one.value for kind in (*kinds, "error", "success") for one in getattr(test, kind)]
-    return "\n".join(map(str, found))
+    return read("\n".join(map(str, found)))
+
+
+def read(markdown: str) -> str:
+    """Markdown as it is read: without the signs by which names stand in it as they were written."""
+    return re.sub(r"\\([^\w\s])", r"\1", markdown.replace("\u2060", ""))

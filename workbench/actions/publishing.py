@@ -81,16 +81,21 @@ def next_version(version: str, part: Part | None) -> str | None:
     return version if part is None else bumped(version, part)
 
 
-def published(desk: Desk, user: str, file: Path, part: Part | None, note: str) -> Publication:
+def published(
+    desk: Desk, user: str, file: Path, part: Part | None, note: str, *, approver: bool = True
+) -> Publication:
     """Publish the saved file.
 
     Args:
         part: of the last published version that is raised when the file differs from it; None
             publishes under the version that the file has.
         note: for those who use it, in a line; may be empty.
+        approver: whether the user may.
 
     Raises `InvalidPack`, `Unusable`: see `spinf_serve.packs.publish`; a draft is unsaved.
     """
+    if not approver:
+        raise Unusable("Only an approver may publish.")
     if drafts.draft_of(desk, file).unsaved:
         raise Unusable("the draft is not saved; save it first, since the file is what is published")
     done = publish(file, read=read_pack, bump=part, root=None, note=note.strip())

@@ -31,6 +31,7 @@ from spinf_serve.packs.yaml_nodes import source_text
 from spinf_serve.packs.yaml_text import Block
 from spinf_serve.workbench import audit
 from spinf_serve.workbench.actions.forms import free_name
+from spinf_serve.workbench.actions.saving import new_numbers
 from spinf_serve.workbench.actions.sentences import Ask, Proposal
 from spinf_serve.workbench.desk import LOCK_SECONDS, Desk
 
@@ -113,8 +114,11 @@ def id_from(name: str, namespace: str = "my") -> str:
     return f"{namespace}/{slug[:60] or 'pack'}"
 
 
-def copy_pack(desk: Desk, user: str, source: Path, name: str) -> Path:
+def copy_pack(desk: Desk, user: str, source: Path, name: str, *, approver: bool = True) -> Path:
     """Copy a pack's file under another name and id; comments and fitted numbers stay.
+
+    Args:
+        approver: whether numbers may come to be in force; else they are left out.
 
     Returns the new file. Raises `Unusable`, `InvalidPack`.
     """
@@ -126,6 +130,12 @@ def copy_pack(desk: Desk, user: str, source: Path, name: str) -> Path:
         raise Unusable("a JSON file is a pack's exported form; copy its YAML file")
     for field, value in (("pack", id_from(name)), ("version", VERSION), ("name", name.strip())):
         text = set_value(text, "pack.yaml", [field], value)
+    if not approver and new_numbers(b"", text.encode(), "pack.yaml"):
+        text = set_value(text, "pack.yaml", ["fitted"], {})
+        if new_numbers(b"", text.encode(), "pack.yaml"):
+            raise Unusable(
+                f"{source.name} has numbers that cannot be left out; ask an approver to copy it"
+            )
     return create(desk, user, name, text, what="copy pack", source=source.name)
 
 

@@ -28,7 +28,7 @@ from spinf_serve.workbench.pages.thresholds_stand import digest_of
 from spinf_serve.workbench.parts.figures import figure, row
 from spinf_serve.workbench.parts.job_box import job_box, latest
 from spinf_serve.workbench.parts.view import need_view
-from spinf_serve.workbench.parts.words import count, percent
+from spinf_serve.workbench.parts.words import count, percent, plain
 from spinf_serve.workbench.views import View
 
 LOG_LOSS: Final = (
@@ -59,13 +59,13 @@ def _draw(found: Bench) -> None:
     )
     if not targets:
         empty(
-            f"Nothing in **{dataset}** is labelled for this pack yet.",
+            f"Nothing in **{plain(dataset)}** is labelled for this pack yet.",
             "Label rows on the page **Data**: calibration compares scores with labels.",
         )
     target, mapped, binning = _choices(pack, constants, targets)
     if constants is None and not target.startswith(QUESTION):
         st.info(
-            f"**{pack.id}** is a draft on {model.served}: no numbers make scores of its answers yet."
+            f"**{plain(pack.id)}** is a draft on {plain(model.served)}: no numbers make scores of its answers yet."
             " Fit some on the page **Thresholds**; labels of single questions can be looked at here."
         )
         return
@@ -77,7 +77,7 @@ def _draw(found: Bench) -> None:
         pack,
     )
     if not len(rows.p):
-        where = "" if found.split is None else f" of the split {found.split}"
+        where = "" if found.split is None else f" of the split {plain(found.split)}"
         st.info(
             f"No answered row{where} has a yes or no for this. Label rows on the page **Data**."
         )
@@ -200,7 +200,7 @@ def _worked_out(key: tuple[Any, ...], binning: str, _rows: Stated) -> dict[str, 
 
 def _show(figures: dict[str, Any], target: str, pack: Pack, found: Bench) -> None:
     whole, title = figures["whole"], title_of(pack, target)
-    where = "" if found.split is None else f" of the split {found.split}"
+    where = "" if found.split is None else f" of the split {plain(found.split)}"
     st.caption(
         f"{count(figures['rows'], 'labelled row')}{where}, {figures['positives']:,} of which hold;"
         f" compared is {figures['about']}."

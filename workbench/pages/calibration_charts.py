@@ -7,7 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from spinf_serve.workbench.parts import charts
-from spinf_serve.workbench.parts.words import UNKNOWN
+from spinf_serve.workbench.parts.words import UNKNOWN, plain
 
 MAP_WORDS: Final = {
     "raw": "as it is",
@@ -115,7 +115,7 @@ def maps_table(figures: dict[str, Any], key: str) -> None:
         },
     )
     if figures["why"]:
-        st.caption(f"Maps cannot be compared on left-out rows: {figures['why']}.")
+        st.caption(f"Maps cannot be compared on left-out rows: {plain(figures['why'])}.")
     else:
         st.caption(
             "Each row is judged by a map that was fitted without it and its group (5 folds); lower is"
@@ -124,7 +124,7 @@ def maps_table(figures: dict[str, Any], key: str) -> None:
             " page Thresholds, where left-out rows lose less with it."
         )
     for note in figures["map_notes"]:
-        st.caption(note)
+        st.caption(plain(note))
 
 
 def slices_table(figures: dict[str, Any], key: str) -> None:

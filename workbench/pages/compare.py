@@ -41,7 +41,7 @@ from spinf_serve.workbench.parts.differences import show_differences
 from spinf_serve.workbench.parts.job_box import job_box, latest
 from spinf_serve.workbench.parts.texts import show_text
 from spinf_serve.workbench.parts.verdict import MARKS
-from spinf_serve.workbench.parts.words import count, percent, volume
+from spinf_serve.workbench.parts.words import count, percent, plain, volume
 
 KIND: Final = "evaluate"
 ROWS_SHOWN: Final = 20
@@ -119,12 +119,12 @@ def _side(found: Bench, name: str, title: str, *, first: bool) -> SideWish | Non
     try:
         pack = pack_of(found.desk, chosen)
     except (InvalidPack, Unusable, SpinfError) as fault:
-        st.error(f"{chosen}: {fault}")
+        st.error(f"{plain(chosen)}: {plain(fault)}")
         return None
     served = next(one.served for one in models(found.desk) if one.bits == bits)
     if pack.constants((served,)) is None:
         st.warning(
-            f"{pack.id} has no numbers for {served}, so it decides nothing there: fit it on the page"
+            f"{plain(pack.id)} has no numbers for {plain(served)}, so it decides nothing there: fit it on the page"
             " **Thresholds** first."
         )
         return None
@@ -172,7 +172,7 @@ def _outcome(found: Bench, key: str, dataset: str, outcome: dict[str, Any]) -> N
         "regression": "The second is worse than the first beyond chance.",
         "cannot judge": "The rows do not suffice to tell.",
     }
-    draw_word(words.get(outcome["word"], outcome["sentence"]), icon=icon)
+    draw_word(words.get(outcome["word"], plain(outcome["sentence"])), icon=icon)
     table = _table(outcome["comparisons"])
     targets = list(table["target"])
     if not targets:
@@ -205,7 +205,7 @@ def _outcome(found: Bench, key: str, dataset: str, outcome: dict[str, Any]) -> N
     _rows(found, key, dataset, one)
     _slices(key, one)
     for line in outcome["notes"]:
-        st.caption(f"Note: {line}")
+        st.caption(f"Note: {plain(line)}")
     folder = folder_of(found.desk, key)
     for column, kind in zip(st.columns(4), ("html", "markdown", "junit", "json"), strict=True):
         file, mime = FILES[kind]
@@ -301,7 +301,7 @@ def _rows(found: Bench, key: str, dataset: str, one: dict[str, Any]) -> None:
             texts = texts_of(found.desk, dataset, shown)
             for id in shown:
                 with st.container(border=True):
-                    st.caption(id)
+                    st.caption(plain(id))
                     show_text(
                         found.desk,
                         None if pack is None else pack.pack,

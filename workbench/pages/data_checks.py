@@ -17,7 +17,7 @@ from spinf_serve.workbench.pages.data_queue import agreement_words
 from spinf_serve.workbench.parts.job_box import job_box
 from spinf_serve.workbench.parts.tables import paged
 from spinf_serve.workbench.parts.words import count as counted
-from spinf_serve.workbench.parts.words import percent
+from spinf_serve.workbench.parts.words import percent, plain
 
 DRAWN_WORDS: Final = {
     "random": "of rows that chance chose",
@@ -36,7 +36,7 @@ def draw(found: Bench) -> None:
         return
     standing, together = looked
     for warning in standing.warnings:
-        st.warning(warning)
+        st.warning(plain(warning))
     if standing.apart:
         st.warning(
             f"{counted(standing.apart, 'group')} have rows in more than one split: a test would know"
@@ -104,7 +104,7 @@ def _labels(standing: Standing) -> None:
     told_of = [f"{n:,} {DRAWN_WORDS[drawn]}" for drawn, n in standing.drawn.items()]
     st.caption("Labels: " + "; ".join(told_of) + f". {standing.visible:,} with the score in sight.")
     for one in standing.agreements:
-        st.markdown(f"- {one.target}: {agreement_words(one)}")
+        st.markdown(f"- {plain(one.target)}: {agreement_words(one)}")
 
 
 def _splits(found: Bench, dataset: str, standing: Standing) -> None:
@@ -191,7 +191,7 @@ def _clickable(data: list[dict[str, Any]], key: str, ids: list[str]) -> None:
     chosen = event.selection.rows
     if chosen:
         st.button(
-            f"Open row {ids[chosen[0]]}", key=f"checks-open-{key}", icon=":material/open_in_new:",
+            f"Open row {plain(ids[chosen[0]], 80)}", key=f"checks-open-{key}", icon=":material/open_in_new:",
             on_click=_open_row, args=(ids[chosen[0]],),
         )  # fmt: skip
 

@@ -14,6 +14,7 @@ from spinf_serve.workbench.actions.uploads import Upload
 from spinf_serve.workbench.desk import key_of
 from spinf_serve.workbench.frame import Bench
 from spinf_serve.workbench.glossary import help as meaning
+from spinf_serve.workbench.parts.words import code, plain
 from spinf_serve.workbench.parts.words import count as counted
 
 NONE: Final = "(none)"
@@ -22,7 +23,7 @@ NONE: Final = "(none)"
 def draw(found: Bench, file: Upload, plan: Plan, seen: Peek, pack: Pack | None) -> Plan:
     """Draw the choices; returns the plan as they say it."""
     for note in seen.notes:
-        st.caption(note)
+        st.caption(plain(note))
     st.dataframe(
         [dict(zip(seen.names, row, strict=True)) for row in seen.sample],
         key=f"sample-{file.id}",
@@ -94,7 +95,7 @@ def _labels(file: Upload, plan: Plan, seen: Peek, pack: Pack | None) -> Plan:
         options = list(dict.fromkeys([given, column, *targets]))
         key = key_of(file.id, column)
         target = name.selectbox(
-            f"`{column}` is a label of", options, index=0, key=f"target-{key}",
+            f"{code(column, 80)} is a label of", options, index=0, key=f"target-{key}",
             accept_new_options=True,
         )  # fmt: skip
         is_class = kind.checkbox(
@@ -103,7 +104,9 @@ def _labels(file: Upload, plan: Plan, seen: Peek, pack: Pack | None) -> Plan:
         )  # fmt: skip
         st.caption(_says(one, seen, is_class=is_class))
         if target in labels:
-            st.error(f"Two columns are labels of {target}; take one out or name it otherwise.")
+            st.error(
+                f"Two columns are labels of {plain(target)}; take one out or name it otherwise."
+            )
         labels[target] = column
         if is_class:
             classes.append(target)
@@ -114,11 +117,11 @@ def _says(one: ColumnSeen, seen: Peek, *, is_class: bool) -> str:
     """What a column says in the rows that were looked at."""
     where = "" if seen.whole else f" in the first {counted(one.rows, 'row')}"
     if is_class:
-        values = ", ".join(f"{n:,} {value}" for value, n in one.values[:8])
+        values = ", ".join(f"{n:,} {plain(value, 80)}" for value, n in one.values[:8])
         return f"{values or counted(one.distinct, 'class', 'classes')}, {one.blank:,} blank{where}"
     told = f"{one.yes:,} yes, {one.no:,} no, {one.unsure:,} unsure, {one.blank:,} blank"
     if one.other:
-        words = ", ".join(value for value, _ in one.values[:5] if value)
+        words = ", ".join(plain(value, 80) for value, _ in one.values[:5] if value)
         told += f", **{one.other:,} say something else** ({words}): such rows are refused"
     return told + where
 

@@ -17,6 +17,7 @@ from spinf_serve.workbench.pages import data_columns, data_report
 from spinf_serve.workbench.pages.data_row import pack_of
 from spinf_serve.workbench.parts.job_box import job_box
 from spinf_serve.workbench.parts.words import count as counted
+from spinf_serve.workbench.parts.words import plain
 from spinf_serve.workbench.started import started
 
 WAYS: Final = {
@@ -60,7 +61,7 @@ def _bring(found: Bench) -> None:
         st.markdown("**Brought, and not imported yet**")
     for one in waiting[:20]:
         left, middle, right = st.columns([5, 1, 1], vertical_alignment="center")
-        left.markdown(f"{one.name} · {one.at[:16].replace('T', ' ')} UTC by {one.by}")
+        left.markdown(f"{plain(one.name)} · {one.at[:16].replace('T', ' ')} UTC by {plain(one.by)}")
         middle.button("Go on", key=f"upload-{one.id}", on_click=_open, args=(one.id,))
         right.button(
             "Drop", key=f"drop-{one.id}", type="tertiary", on_click=_drop, args=(found, one.id)
@@ -125,7 +126,7 @@ def _file(found: Bench, file: Upload) -> None:
     with st.container(
         horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
     ):
-        st.subheader(file.name, width="content")
+        st.subheader(plain(file.name), width="content")
         st.button(
             "Drop", key="import-drop", icon=":material/close:", on_click=_drop,
             args=(found, file.id),
@@ -168,7 +169,7 @@ def _peek(found: Bench, file: Upload, plan: Plan) -> Peek | None:
             (plan.encoding, plan.delimiter, plan.sheet, plan.log_rows, plan.log_pack), source,
         )  # fmt: skip
     except Unusable as fault:
-        st.error(str(fault))
+        st.error(plain(fault))
         return None
 
 
@@ -226,7 +227,9 @@ def _where(found: Bench, plan: Plan) -> Plan:
         return replace(plan, append=True, dataset=name)
     name = right.text_input("Its name", value=plan.dataset, key=f"name-{key}")
     if name.strip() in known:
-        right.warning(f"There is a dataset {name.strip()!r} already: add to it, or write another.")
+        right.warning(
+            f"There is a dataset {plain(repr(name.strip()))} already: add to it, or write another."
+        )
     return replace(plan, append=False, dataset=name.strip())
 
 
@@ -319,7 +322,7 @@ def _last(found: Bench) -> None:
     report = st.session_state.get("import-done")
     if report is None:
         return
-    st.success(f"{counted(report.rows_taken, 'row')} are in **{report.dataset}**.")
+    st.success(f"{counted(report.rows_taken, 'row')} are in **{plain(report.dataset)}**.")
     with st.expander("What was found"):
         data_report.draw(report, trial=False)
     left, right = st.columns(2)

@@ -15,6 +15,7 @@ from spinf_serve.workbench.pages import data_queue
 from spinf_serve.workbench.pages.data_row import pack_of
 from spinf_serve.workbench.pages.data_rows import names_of, rows_in
 from spinf_serve.workbench.parts.job_box import job_box
+from spinf_serve.workbench.parts.words import plain
 from spinf_serve.workbench.views import Building, View, keep_pack, view_of
 
 AS: Final = "label-as"
@@ -31,7 +32,9 @@ def draw(found: Bench) -> None:
             if queue.dataset == dataset:
                 data_queue.draw(found, queue, _who(found))
                 return
-            st.info(f"That queue is of the rows **{queue.dataset}**. Choose them at the left.")
+            st.info(
+                f"That queue is of the rows **{plain(queue.dataset)}**. Choose them at the left."
+            )
     targets = labelling.targets_of(pack_of(found), list(names_of(found, dataset).targets))
     if not targets:
         empty(
@@ -72,7 +75,11 @@ def _choose(found: Bench, dataset: str, targets: list[TargetName]) -> None:
         key=f"label-order-{key}",
         label_visibility="collapsed",
     )
-    where = f"the split **{found.split}** of **{dataset}**" if found.split else f"**{dataset}**"
+    where = (
+        f"the split **{plain(found.split)}** of **{plain(dataset)}**"
+        if found.split
+        else f"**{plain(dataset)}**"
+    )
     st.caption(
         f"Rows come from {where}. The order stays as it is made, for everybody who opens it."
     )
@@ -152,7 +159,7 @@ def _go_on(found: Bench, dataset: str, target: str, who: str) -> None:
         left, middle, right = st.columns([5, 1, 1], vertical_alignment="center")
         left.markdown(
             f"{queue.title} · you are at {min(place + 1, queue.rows):,}"
-            f" · made {queue.made[:16].replace('T', ' ')} UTC by {queue.by}"
+            f" · made {queue.made[:16].replace('T', ' ')} UTC by {plain(queue.by)}"
         )
         middle.button("Go on", key=f"go-{queue.id}", on_click=_open, args=(queue.id,))
         right.button(

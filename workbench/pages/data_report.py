@@ -5,7 +5,9 @@ from typing import Final
 import streamlit as st
 
 from spinf_serve.evals.data.report import ImportReport
+from spinf_serve.workbench.parts.words import code
 from spinf_serve.workbench.parts.words import count as counted
+from spinf_serve.workbench.parts.words import plain as as_written
 
 _PLAIN: Final = (
     ("declare --classes", "say that the column holds classes of"),
@@ -39,9 +41,9 @@ def draw(report: ImportReport, *, trial: bool) -> None:
     if trial:
         st.caption("Nothing was written yet.")
     for note in report.notes:
-        st.caption(note)
+        st.caption(as_written(note))
     for warning in report.warnings:
-        st.warning(plain(warning))
+        st.warning(as_written(plain(warning)))
     _refused(report, key)
     _unknown(report, key)
     _balance(report, key)
@@ -49,7 +51,7 @@ def draw(report: ImportReport, *, trial: bool) -> None:
     _conflicts(report, key)
     blank = {column: n for column, n in report.missing.items() if n}
     if blank:
-        told = ", ".join(f"{n:,} in `{column}`" for column, n in blank.items())
+        told = ", ".join(f"{n:,} in {code(column, 80)}" for column, n in blank.items())
         st.caption(f"Blank cells, which say nothing: {told}.")
 
 

@@ -16,7 +16,8 @@ from spinf_serve.workbench.glossary import help as meaning
 from spinf_serve.workbench.pages import data_row
 from spinf_serve.workbench.parts.job_box import job_box
 from spinf_serve.workbench.parts.tables import paged
-from spinf_serve.workbench.parts.texts import is_about_harm, masked
+from spinf_serve.workbench.parts.texts import is_about_harm, shown_text
+from spinf_serve.workbench.parts.words import code, plain
 from spinf_serve.workbench.parts.words import count as counted
 
 MOST_TARGETS: Final = 6
@@ -37,7 +38,7 @@ def draw(found: Bench) -> None:
     in_split = _count(str(desk.file), dataset, Filter(split=found.split), stamp(desk))
     left, right = st.columns([3, 2], vertical_alignment="center")
     left.caption(
-        f"{counted(total, 'row')} of **{dataset}**"
+        f"{counted(total, 'row')} of **{plain(dataset)}**"
         + (f", of {in_split:,} in all" if total < in_split else "")
         + ". Click the box before a row to see all of it."
     )
@@ -119,7 +120,7 @@ def _wanted(found: Bench, dataset: str, key: str) -> Filter:
         wanted = replace(wanted, drawn=drawn)
     group, digest = param("group"), param("same")
     if group is not None or digest is not None:
-        what = f"the group {group!r}" if group is not None else "one text"
+        what = f"the group {plain(repr(group))}" if group is not None else "one text"
         told_of, clear = st.columns([4, 1], vertical_alignment="center")
         told_of.info(f"Only rows of {what}.")
         clear.button("Show all rows", key=f"all-{key}", on_click=_show_all)
@@ -148,13 +149,12 @@ def _targets(known: Names, key: str, wanted: Filter) -> list[str]:
 
 def _shown(found: Bench, data: Any) -> Any:
     """A table's texts as the project wants them: hidden for a pack about harm, or masked."""
-    settings = found.desk.settings()
     loaded = found.loaded()
     pack = None if loaded is None else loaded.pack
-    if pack is not None and is_about_harm(pack) and not settings.get("open_texts"):
+    if pack is not None and is_about_harm(pack) and not found.desk.settings().get("open_texts"):
         data["text"] = "hidden: open the row"
-    elif settings.get("mask"):
-        data["text"] = [masked(text) for text in data["text"]]
+    else:
+        data["text"] = [shown_text(found.desk, text) for text in data["text"]]
     return data
 
 
@@ -221,7 +221,7 @@ def _jobs_of(found: Bench, kind: str, dataset: str) -> None:
                 result = job.result() or {}
                 if "file" in result:
                     st.caption(
-                        f"{result['rows']:,} lines are in `{result['file']}` of the project."
+                        f"{result['rows']:,} lines are in {code(result['file'])} of the project."
                     )
             else:
                 job_box(found.desk, found.user, job.id)
@@ -243,7 +243,7 @@ def confirm_delete(found: Bench, dataset: str, wanted: Filter, total: int, every
     with told():
         rows.check_deletable(total)
         st.markdown(
-            f"**{counted(total, 'row')}** of **{dataset}** would be deleted with all labels, notes"
+            f"**{counted(total, 'row')}** of **{plain(dataset)}** would be deleted with all labels, notes"
             " and scores. This cannot be undone. The audit trail keeps their ids."
         )
         sure = st.text_input(f"Write {total} to confirm", key=f"sure-{key_of(dataset, wanted)}")

@@ -15,6 +15,7 @@ from spinf_serve.workbench.desk import key_of
 from spinf_serve.workbench.frame import Bench, bench, told
 from spinf_serve.workbench.parts.tables import paged
 from spinf_serve.workbench.parts.tour import show_again
+from spinf_serve.workbench.parts.words import plain
 from spinf_serve.workbench.started import started
 
 MOST: Final = 5_000
@@ -124,11 +125,11 @@ def _value(value: Any) -> str:
 
 def _details(event: Event) -> None:
     with st.container(border=True):
-        st.markdown(f"**{event.action}** · {event.at} · {event.user}")
+        st.markdown(f"**{plain(event.action)}** · {plain(event.at)} · {plain(event.user)}")
         st.text(event.subject)
         for name, value in event.details.items():
             left, right = st.columns([1, 5])
-            left.caption(name)
+            left.caption(plain(name))
             if isinstance(value, (dict, list)):
                 right.json(value, expanded=False)
             else:
@@ -154,7 +155,7 @@ def _settings(found: Bench) -> None:
 
     fault = st.session_state.pop("setting-fault", None)
     if fault is not None:
-        st.error(fault[1])
+        st.error(plain(fault[1]))
     left, right = st.columns(2, gap="large")
     with left:
         st.subheader("Traffic")
@@ -196,10 +197,12 @@ def _settings(found: Bench) -> None:
 def _name(found: Bench, own: Any, keep: Any, current: Any) -> None:
     how = started()
     if how.user_header is not None:
-        st.markdown(f"You are **{found.user}**: the proxy in front of this workbench says so.")
+        st.markdown(
+            f"You are **{plain(found.user)}**: the proxy in front of this workbench says so."
+        )
     elif how.approvers:
         st.markdown(
-            f"You are **{found.user}**, as the workbench was started. A name of your own is not"
+            f"You are **{plain(found.user)}**, as the workbench was started. A name of your own is not"
             " taken here, since only some may approve."
         )
     else:
@@ -212,5 +215,5 @@ def _name(found: Bench, own: Any, keep: Any, current: Any) -> None:
         "You may publish versions and put cuts in force."
         if found.approver
         else "Publishing versions and putting cuts in force is for: "
-        + ", ".join(sorted(how.approvers))
+        + ", ".join(map(plain, sorted(how.approvers)))
     )

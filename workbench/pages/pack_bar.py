@@ -7,12 +7,15 @@ from typing import Any, Final
 import streamlit as st
 
 from spinf_serve.packs.errors import SpinfError, Unusable
-from spinf_serve.workbench.actions import drafts
+from spinf_serve.workbench.actions import drafts, saving
 from spinf_serve.workbench.actions.drafts import Draft, FileMoved, Moved
 from spinf_serve.workbench.actions.editing import Checked, check
 from spinf_serve.workbench.desk import Desk, key_of
 from spinf_serve.workbench.frame import Bench
+from spinf_serve.workbench.parts.calm import whole
 from spinf_serve.workbench.parts.editor.component import Sent, sent
+from spinf_serve.workbench.parts.words import plain
+from spinf_serve.workbench.started import approves
 
 EDITOR: Final = "pack-editor"
 """Key of the editor."""
@@ -39,6 +42,9 @@ def take(desk: Desk, user: str) -> None:
 
 def _keep(desk: Desk, user: str, message: Sent, state: dict[str, Any]) -> None:
     file = desk.file_named(message.file)
+    if file not in desk.pack_files():
+        # Whoever writes messages by hand could save over the audit trail.
+        raise Unusable(f"{message.file[:200]} is no pack of this project that can be edited")
     ack = {"client": message.client, "seq": message.seq, "kept": True, "revision": 0}
     try:
         draft = drafts.keep(
@@ -74,6 +80,7 @@ def jump_to(line: int, column: int) -> None:
     state["jump_n"] += 1
 
 
+@whole
 def change(bench: Bench, file: Path, text: str, revision: int, what: str) -> None:
     """Make a text the draft, from a button. Nothing happens where another changed it meanwhile."""
     take(bench.desk, bench.user)
@@ -88,7 +95,7 @@ def draw_bar(bench: Bench, draft: Draft) -> None:
     desk, user, file = bench.desk, bench.user, draft.file
     key = key_of(file)
     found = checked(draft.text, file.name)
-    words = [f"**{desk.name_of(file)}**"]
+    words = [f"**{plain(desk.name_of(file))}**"]
     words.append(":orange-badge[unsaved]" if draft.unsaved else ":green-badge[saved]")
     if found.errors:
         words.append(f":red-badge[{_many(found.errors, 'fault')}]")
@@ -171,6 +178,7 @@ def _two_tabs(bench: Bench, draft: Draft) -> None:
         )
 
 
+@whole
 def _choose(bench: Bench, draft: Draft, own: bool) -> None:
     take(bench.desk, bench.user)
     state, file = _state(), draft.file
@@ -193,7 +201,7 @@ def _file_moved(bench: Bench, draft: Draft) -> None:
     key = key_of(draft.file)
     with st.container(border=True):
         st.warning(
-            f"**{draft.file.name}** was changed on disk since this draft was begun, by the command"
+            f"**{plain(draft.file.name)}** was changed on disk since this draft was begun, by the command"
             " line or another program. Compare the two on the tab **Versions**, then choose.",
             icon=":material/difference:",
         )
@@ -210,6 +218,7 @@ def _file_moved(bench: Bench, draft: Draft) -> None:
             )
 
 
+@whole
 def _rebase(bench: Bench, draft: Draft, own: bool) -> None:
     take(bench.desk, bench.user)
     try:
@@ -218,12 +227,14 @@ def _rebase(bench: Bench, draft: Draft, own: bool) -> None:
         _state()["told"] = ("error", str(fault))
 
 
+@whole
 def _click_save(desk: Desk, user: str, file: Path) -> None:
     take(desk, user)
     if mine(file) is None:
         _save(desk, user, file)
 
 
+@whole
 def _click_walk(desk: Desk, user: str, file: Path, what: str) -> None:
     take(desk, user)
     if mine(file) is None:
@@ -244,7 +255,7 @@ def _save(desk: Desk, user: str, file: Path) -> None:
         elif not draft.unsaved:
             state["told"] = ("toast", "Nothing to save: the file is as you see it.")
         else:
-            drafts.save(desk, user, file, draft)
+            saving.save(desk, user, file, draft, approver=approves(user))
             state["told"] = ("toast", f"Saved {desk.name_of(file)}.")
     except FileMoved:
         # The page asks what to do.
@@ -266,9 +277,9 @@ def _say() -> None:
     if told is not None:
         kind, words = told
         if kind == "error":
-            st.error(words)
+            st.error(plain(words))
         else:
-            st.toast(words, icon=":material/check:")
+            st.toast(plain(words), icon=":material/check:")
 
 
 def _many(count: int, noun: str) -> str:

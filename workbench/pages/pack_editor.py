@@ -15,6 +15,7 @@ from spinf_serve.workbench.desk import key_of
 from spinf_serve.workbench.frame import Bench
 from spinf_serve.workbench.pages import pack_bar
 from spinf_serve.workbench.parts.editor.component import editor
+from spinf_serve.workbench.parts.words import plain
 
 MOST_SHOWN = 12
 
@@ -91,7 +92,7 @@ def _faults(bench: Bench, draft: Draft, found: Checked) -> None:
                 help="Go there in the editor.",
                 on_click=partial(pack_bar.jump_to, mark.line, mark.column),
             )
-            st.write(mark.message)
+            st.markdown(plain(mark.message))
             if mark.fix is not None:
                 st.button(
                     mark.fix.label,

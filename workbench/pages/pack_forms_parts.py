@@ -12,7 +12,7 @@ from spinf_serve.workbench.actions.forms import Edit, Form, at
 from spinf_serve.workbench.frame import param, set_param
 from spinf_serve.workbench.parts.calm import calmly
 from spinf_serve.workbench.parts.fields import NONE, Fields, subject
-from spinf_serve.workbench.parts.words import count
+from spinf_serve.workbench.parts.words import code, count, plain
 
 _KINDS: Final = {
     "pair": "the first of two options against the second",
@@ -96,7 +96,7 @@ def _category(form: Form, fields: Fields, name: str, names: list[str]) -> None:
     )
     told = []
     if spoken:
-        shown = ", ".join(f"`{one}`" for one in spoken[:12]) + (" …" if len(spoken) > 12 else "")
+        shown = ", ".join(code(one) for one in spoken[:12]) + (" …" if len(spoken) > 12 else "")
         told.append(f"Spoken for by {count(len(spoken), 'question')}: {shown}.")
     if made:
         told.append(f"{count(len(made), 'read')} of its own, see **Reads**.")
@@ -139,7 +139,7 @@ def _threshold(form: Form, fields: Fields, name: str, sub: str) -> None:
         if at(form.file, ["fitted", model, "categories", name, "threshold"]) is not None
     ]
     st.caption(
-        f"Cut: {'; '.join(cuts)}. Cuts are chosen on the page **Thresholds**."
+        f"Cut: {plain('; '.join(cuts))}. Cuts are chosen on the page **Thresholds**."
         if cuts
         else "No cut yet. Cuts are chosen on the page **Thresholds**."
     )
@@ -208,7 +208,9 @@ def _read(form: Form, fields: Fields, held: dict[str, Any], index: int, ids: lis
             forms.set_read, read=name, field=field, value=None if value == empty else value
         )
 
-    with st.expander(f"{name}: {held.get('query')} for {held.get('category')}"):
+    with st.expander(
+        f"{plain(name)}: {plain(held.get('query'))} for {plain(held.get('category'))}"
+    ):
         with st.container(horizontal=True):
             fields.button("Up", f"{sub}-up", lambda: partial(forms.move_read, read=name, by=-1))
             fields.button("Down", f"{sub}-down", lambda: partial(forms.move_read, read=name, by=1))

@@ -12,6 +12,7 @@ from spinf_serve.workbench.actions.forms import Edit, Form, form_of
 from spinf_serve.workbench.frame import param, set_param
 from spinf_serve.workbench.parts.calm import calmly
 from spinf_serve.workbench.parts.fields import NONE, Fields, subject
+from spinf_serve.workbench.parts.words import code, plain
 
 LISTED: Final = 20
 """Questions a page of the list has."""
@@ -253,7 +254,7 @@ def _values(fields: Fields, held: Any, name: str, place: str, sub: str) -> None:
     if where is None:
         st.info(
             "The values of this question are laid out combination by combination. Edit them in the"
-            f" tab **Text**, at `combinations` of `{name}`."
+            f" tab **Text**, at `combinations` of {code(name)}."
         )
         return
     for one in names:
@@ -262,7 +263,7 @@ def _values(fields: Fields, held: Any, name: str, place: str, sub: str) -> None:
             return lambda text: questions.set_values(text, _now(fields, name), one, value)
 
         fields.lines(
-            f"Values of {{{one}}}", f"{sub}-values-{subject(one)}",
+            f"Values of {{{plain(one)}}}", f"{sub}-values-{subject(one)}",
             questions.values_of(held).get(one, []), edit, f"{place}.{where}.{one}",
             help="One a line. Each is put into the wording, and asked.",
         )  # fmt: skip
@@ -371,10 +372,10 @@ def _each(
 
     for one in shown:
         label, choice = st.columns([2, 3], vertical_alignment="center")
-        label.markdown(f"`{one}`")
+        label.markdown(code(one))
         with choice:
             fields.choice(
-                f"Category of {one}", f"{sub}-each-{subject(one)}", spoken.get(one) or NONE,
+                f"Category of {plain(one)}", f"{sub}-each-{subject(one)}", spoken.get(one) or NONE,
                 [NONE, *known], partial(chosen, one),
                 f"{place}.{one}", new=True, collapsed=True,
             )  # fmt: skip

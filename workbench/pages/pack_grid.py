@@ -14,6 +14,7 @@ from spinf_serve.workbench.pages import pack_bar
 from spinf_serve.workbench.parts.filled import option_word
 from spinf_serve.workbench.parts.tables import paged
 from spinf_serve.workbench.parts.waiting import outcome, tokens
+from spinf_serve.workbench.parts.words import plain
 from spinf_serve.workbench.tokens import Costs
 
 SAMPLED: Final = 20
@@ -66,7 +67,7 @@ def draw(bench: Bench, draft: Draft) -> None:
 
     paged(len(places), fetch, f"grid-{key}-{word}")
     if word and len(places) < total:
-        st.caption(f"{len(places):,} of {total:,} hold “{word}”.")
+        st.caption(f"{len(places):,} of {total:,} hold “{plain(word)}”.")
 
 
 def _cost(bench: Bench, draft: Draft, pack: Pack) -> Costs | None:
@@ -102,7 +103,9 @@ def _cost(bench: Bench, draft: Draft, pack: Pack) -> Costs | None:
         a_day = (
             f" At {per_day:,.0f} contents a day: {told.tree.tokens * per_day / 1000:,.0f} tokens."
         )
-    st.caption(f"Counted with the tokenizer of {found.model} on {said}.{told_off}{a_day}")
+    st.caption(
+        f"Counted with the tokenizer of {plain(found.model)} on {plain(said)}.{told_off}{a_day}"
+    )
     return found
 
 

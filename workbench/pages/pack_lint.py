@@ -15,6 +15,7 @@ from spinf_serve.workbench.desk import key_of
 from spinf_serve.workbench.frame import Bench, stamp
 from spinf_serve.workbench.pages import pack_bar
 from spinf_serve.workbench.parts.waiting import outcome, tokens
+from spinf_serve.workbench.parts.words import code, plain
 
 MOST_SHOWN = 40
 
@@ -41,13 +42,15 @@ def draw(bench: Bench, draft: Draft) -> None:
     if report.waived:
         with st.expander(f"Accepted by the pack: {len(report.waived)}"):
             for finding, waiver in report.waived:
-                st.markdown(f"**{_name(finding.rule)}** on `{finding.on}`: {finding.message}")
-                st.caption(f"Accepted because: {waiver.reason}")
+                st.markdown(
+                    f"**{_name(finding.rule)}** on {code(finding.on)}: {plain(finding.message)}"
+                )
+                st.caption(f"Accepted because: {plain(waiver.reason)}")
     if report.skipped:
         with st.expander(f"Not looked at: {len(report.skipped)} rules"):
             for rule, why in report.skipped.items():
                 told = RULES[rule].finds if rule in RULES else ""
-                st.markdown(f"**{_name(rule)}**: {why}.")
+                st.markdown(f"**{_name(rule)}**: {plain(why)}.")
                 st.caption(told)
 
 
@@ -61,7 +64,7 @@ def _rule(draft: Draft, rule: str, findings: Sequence[Finding], key: str) -> Non
             left, right = st.columns([1, 4], vertical_alignment="center")
             line = _line_of(draft.text, finding.on)
             left.button(
-                finding.on,
+                plain(finding.on, 80),
                 key=f"lint-go-{key}-{rule}-{number}",
                 type="tertiary",
                 icon=":material/edit:",
@@ -123,13 +126,13 @@ def _basis(bench: Bench, rows: Sequence[Sequence[QuestionAnswer]], limits_model:
             )
         return (
             f"Looked at the wording only: not all of these questions have been answered by"
-            f" {bench.model.served} yet. Ask it on the page Run."
+            f" {plain(bench.model.served)} yet. Ask it on the page Run."
         )
     served = "" if bench.model is None else bench.model.served
     limits = "its own limits" if limits_model == served else "general limits"
     return (
-        f"Looked at the wording, and at kept answers of {served} to {len(rows)} rows of"
-        f" {bench.dataset}, with {limits}."
+        f"Looked at the wording, and at kept answers of {plain(served)} to {len(rows)} rows of"
+        f" {plain(bench.dataset)}, with {limits}."
     )
 
 

@@ -14,8 +14,9 @@ from spinf_serve.workbench.actions.sentences import Ask, Proposal, propose
 from spinf_serve.workbench.actions.wizard import KINDS, Offer
 from spinf_serve.workbench.desk import Desk
 from spinf_serve.workbench.frame import Bench, choose, param, set_param
+from spinf_serve.workbench.parts.calm import whole
 from spinf_serve.workbench.parts.fields import subject
-from spinf_serve.workbench.parts.words import count, percent
+from spinf_serve.workbench.parts.words import code, count, percent, plain
 
 WAYS: Final = ("From plain sentences", "Copy an official pack", "Copy one of this project")
 MOST_SENTENCES: Final = 40
@@ -77,16 +78,21 @@ def _copies(bench: Bench, offers: list[Offer], key: str) -> None:
     st.caption(
         "The copy is a file of this project, yours to change; the numbers that were fitted come with"
         " it."
+        if bench.approver
+        else "The copy is a file of this project, yours to change. The numbers that were fitted do not"
+        " come with it: only an approver puts cuts in force."
     )
     for offer in offers:
         words, button = st.columns([7, 3], vertical_alignment="center")
-        told = [f"**{offer.name}**", offer.description]
+        told = [f"**{plain(offer.name)}**", plain(offer.description)]
         if offer.categories:
             shown = ", ".join(offer.categories[:8]) + (" …" if len(offer.categories) > 8 else "")
-            told.append(f":gray[{count(len(offer.categories), 'category', 'categories')}: {shown}]")
+            told.append(
+                f":gray[{count(len(offer.categories), 'category', 'categories')}: {plain(shown)}]"
+            )
         if offer.auc is not None:
             told.append(
-                f":gray[On {offer.rows:,} test messages, read by {offer.model}: right in"
+                f":gray[On {offer.rows:,} test messages, read by {plain(offer.model)}: right in"
                 f" {percent(offer.auc, 0)} of pairs (mean AUC {offer.auc:.2f}).]"
             )
         words.markdown("  \n".join(told), help=glossary.help("AUC") if offer.auc else None)
@@ -102,10 +108,13 @@ def _copies(bench: Bench, offers: list[Offer], key: str) -> None:
             )  # fmt: skip
 
 
+@whole
 def _copy(bench: Bench, source: Path, key: str) -> None:
     with _noted():
         name = st.session_state[key]
-        _opened(bench, wizard.copy_pack(bench.desk, bench.user, source, name))
+        _opened(
+            bench, wizard.copy_pack(bench.desk, bench.user, source, name, approver=bench.approver)
+        )
 
 
 def _sentences(bench: Bench) -> None:
@@ -149,9 +158,9 @@ def _sentences(bench: Bench) -> None:
 
 def _approved(bench: Bench, proposal: Proposal) -> list[Ask]:
     """The questions of a sentence as they stand ticked and reworded."""
-    st.markdown(f"**{proposal.label}**")
+    st.markdown(f"**{plain(proposal.label)}**")
     if proposal.advice:
-        st.warning(proposal.advice, icon=":material/lightbulb:")
+        st.warning(plain(proposal.advice), icon=":material/lightbulb:")
     asks = []
     for number, ask in enumerate(proposal.asks):
         key = f"ask-{subject(proposal.sentence, number, ask.template)}"
@@ -159,7 +168,7 @@ def _approved(bench: Bench, proposal: Proposal) -> list[Ask]:
         shown = ask.template.removeprefix("\n")
         with tick:
             ticked = _field(
-                bench, f"{key}-on", st.checkbox, f"Ask: {shown}", start=ask.small or bool(_kept(bench.desk).get("large")),
+                bench, f"{key}-on", st.checkbox, f"Ask: {plain(shown)}", start=ask.small or bool(_kept(bench.desk).get("large")),
                 label_visibility="collapsed",
             )  # fmt: skip
         texts = []
@@ -174,7 +183,7 @@ def _approved(bench: Bench, proposal: Proposal) -> list[Ask]:
                         bench,
                         f"{key}-{name}",
                         st.text_input,
-                        f"{label}: {shown}",
+                        f"{label}: {plain(shown)}",
                         start=start,
                         label_visibility="collapsed",
                     )
@@ -192,11 +201,13 @@ def _create(bench: Bench, given: list[tuple[Proposal, list[Ask]]], kept: dict[st
         text = wizard.written(name or "pack", str(kept.get("kind") or next(iter(KINDS))), given)
         found = wizard.findings(text)
     except InvalidPack as invalid:
-        said = "\n".join(f"- {fault.message}" for fault in invalid.faults[:5])
+        said = "\n".join(f"- {plain(fault.message)}" for fault in invalid.faults[:5])
     except Unusable as fault:
-        said = str(fault)
+        said = plain(fault)
     else:
-        said = "\n".join(f"- `{one.on}`: {one.message}; {one.remedy}" for one in found)
+        said = "\n".join(
+            f"- {code(one.on)}: {plain(one.message)}; {plain(one.remedy)}" for one in found
+        )
     if said:
         st.error(f"Not yet:\n\n{said}", icon=":material/error:")
     elif not name:
@@ -210,6 +221,7 @@ def _create(bench: Bench, given: list[tuple[Proposal, list[Ask]]], kept: dict[st
     )  # fmt: skip
 
 
+@whole
 def _write(bench: Bench, name: str, text: str) -> None:
     with _noted():
         file = wizard.create(bench.desk, bench.user, name, text)
@@ -238,6 +250,7 @@ def _field(
     return widget(label, key=key, on_change=_keep, args=(bench.desk, name, key), **options)
 
 
+@whole
 def _keep(desk: Desk, name: str, key: str) -> None:
     desk.set(**{_KEPT: {**_kept(desk), name: st.session_state[key]}})
 
@@ -263,6 +276,6 @@ class _noted:
 def _say() -> None:
     kind, words = st.session_state.pop("new-told", ("", ""))
     if kind == "error":
-        st.error(words)
+        st.error(plain(words))
     elif words:
-        st.success(words)
+        st.success(plain(words))

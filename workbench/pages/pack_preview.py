@@ -15,6 +15,7 @@ from spinf_serve.workbench.pages import pack_bar
 from spinf_serve.workbench.parts.filled import option_word, show_filled, show_tokens
 from spinf_serve.workbench.parts.texts import is_about_harm, show_text, shown_text
 from spinf_serve.workbench.parts.waiting import outcome, tokens
+from spinf_serve.workbench.parts.words import code, plain
 
 MOST_VALUES: Final = 1_000
 
@@ -36,7 +37,7 @@ def draw(bench: Bench, draft: Draft) -> None:
         st.markdown(f"**What the model reads** · {len(shown.text):,} characters")
         show_filled(shown)
         st.markdown("**What may follow**")
-        st.markdown(" ".join(f":blue-badge[{_safe(one)}]" for one in shown.options))
+        st.markdown(" ".join(f":blue-badge[{plain(option_word(one))}]" for one in shown.options))
         if st.toggle("Show the tokens", key=f"tokens-{key}"):
             _tokens(shown)
         with st.expander("As plain text, to copy"):
@@ -76,9 +77,9 @@ def _content(bench: Bench, pack: Pack, question: Question, place: int, key: str)
     given = {}
     for name, parameter in pack.parameters.items():
         value = st.text_input(
-            parameter.label or name,
+            plain(parameter.label or name),
             value=parameter.default or "",
-            help=parameter.description or None,
+            help=plain(parameter.description or "") or None,
             key=f"parameter-{key}-{name}",
         )
         if value:
@@ -89,7 +90,7 @@ def _content(bench: Bench, pack: Pack, question: Question, place: int, key: str)
     try:
         return filled(pack, question.id, place, text, context, given)
     except Refused as refused:
-        st.info(refused.message)
+        st.info(plain(refused.message))
         return None
 
 
@@ -103,7 +104,7 @@ def _row(bench: Bench, pack: Pack, question: Question, place: int, key: str) -> 
         st.info("There is no row of that number that this pack can present.")
         return None
     row = found[0]
-    st.caption(f"Row {row.number:,}, `{row.id}`, of {bench.dataset}")
+    st.caption(f"Row {row.number:,}, {code(row.id)}, of {plain(bench.dataset)}")
     hidden = is_about_harm(pack) and not bench.desk.settings().get("open_texts")
     open_key = f"preview-{bench.dataset}-{row.id}"
     if hidden and not st.session_state.get(f"open-{open_key}"):
@@ -124,7 +125,7 @@ def _tokens(shown: Filled) -> None:
         return
     text, *behind = found.texts
     st.caption(
-        f"{len(text)} tokens of {found.model}"
+        f"{len(text)} tokens of {plain(found.model)}"
         + (", behind one that every text begins with" if found.starts else "")
     )
     show_tokens(text)
@@ -143,9 +144,3 @@ def _tokens(shown: Filled) -> None:
             }
         )
     st.dataframe(rows, hide_index=True)
-
-
-def _safe(option: str) -> str:
-    """An option in a badge, where brackets and the like would mean something."""
-    word = option_word(option)
-    return "".join(f"\\{char}" if char in "[]*_`$:\\<>~#" else char for char in word)

@@ -26,7 +26,7 @@ from spinf_serve.workbench.audit import note
 from spinf_serve.workbench.frame import Bench, bench, stamp, told
 from spinf_serve.workbench.parts.job_box import job_box, latest
 from spinf_serve.workbench.parts.verdict import MARKS, figures_table, outcome_rows, told_of
-from spinf_serve.workbench.parts.words import count
+from spinf_serve.workbench.parts.words import code, count, plain
 
 KIND = "evaluate"
 
@@ -45,7 +45,7 @@ def draw() -> None:
     assert found.file is not None
     if found.constants(pack) is None:
         st.info(
-            f"**{pack.id}** has no numbers for {model.served} yet, so it decides nothing there. Fit"
+            f"**{plain(pack.id)}** has no numbers for {plain(model.served)} yet, so it decides nothing there. Fit"
             " it on the page **Thresholds**, then come back."
         )
         st.stop()
@@ -81,7 +81,7 @@ def _rules(found: Bench, name: str) -> list[str]:
         lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
         faults = [(line, fault) for line in lines if (fault := rule_fault(line)) is not None]
         for line, fault in faults:
-            st.error(f"`{line}`: {fault}")
+            st.error(f"{code(line)}: {plain(fault)}")
         st.caption(f"Figures: {', '.join(METRICS)}.")
         if not faults and lines != mine:
             found.desk.set(rules={**kept, name: lines})
@@ -117,8 +117,10 @@ def _measure(found: Bench, wish: EvaluationWish) -> None:
     if job is not None and job.state != "done":
         job_box(found.desk, found.user, job.id)
         return
-    rows = "all rows" if wish.split is None else f"the rows of split {wish.split}"
-    st.info(f"Nothing was measured for this pack as it stands on {rows} of {wish.dataset} yet.")
+    rows = "all rows" if wish.split is None else f"the rows of split {plain(wish.split)}"
+    st.info(
+        f"Nothing was measured for this pack as it stands on {rows} of {plain(wish.dataset)} yet."
+    )
     if st.button("Measure", type="primary", icon=":material/play_arrow:", key="measure"):
         with told():
             jobs.start(found.desk, found.user, KIND, f"Measuring {wish.side.pack}", arguments)
@@ -127,7 +129,7 @@ def _measure(found: Bench, wish: EvaluationWish) -> None:
 
 def _outcome(found: Bench, key: str, outcome: dict[str, Any]) -> None:
     mark, draw_word = MARKS[outcome["word"]]
-    draw_word(f"**{outcome['sentence']}**, exit code {outcome['exit_code']}", icon=mark)
+    draw_word(f"**{plain(outcome['sentence'])}**, exit code {outcome['exit_code']}", icon=mark)
     told_of(outcome)
     rows = outcome_rows(outcome["outcomes"])
     if len(rows):
@@ -137,7 +139,7 @@ def _outcome(found: Bench, key: str, outcome: dict[str, Any]) -> None:
     st.dataframe(table, hide_index=True, key=f"figures-{key}", height="content")
     _slices(key, outcome)
     for line in outcome["notes"]:
-        st.caption(f"Note: {line}")
+        st.caption(f"Note: {plain(line)}")
     _files(found, key, outcome)
 
 

@@ -16,7 +16,7 @@ from spinf_serve.workbench.jobs import Job
 from spinf_serve.workbench.pages.run_jobs import live
 from spinf_serve.workbench.parts.waiting import outcome
 from spinf_serve.workbench.parts.waiting import tokens as token_counts
-from spinf_serve.workbench.parts.words import UNKNOWN, duration, money
+from spinf_serve.workbench.parts.words import UNKNOWN, duration, money, plain
 
 
 def hour_price(desk: Desk) -> float | None:
@@ -145,7 +145,7 @@ def _measure(
         None,
     )
     if last is not None and last.state in ("failed", "broken"):
-        st.error(f"Measuring did not work: {last.words}")
+        st.error(f"Measuring did not work: {plain(last.words)}")
     if rate is not None and rate.is_same:
         return
     left, right = st.columns([1, 3], vertical_alignment="center")

@@ -13,7 +13,7 @@ from spinf_serve.workbench.frame import Bench, told
 from spinf_serve.workbench.jobs import Job
 from spinf_serve.workbench.parts.links import go_to
 from spinf_serve.workbench.parts.who import marked
-from spinf_serve.workbench.parts.words import UNKNOWN, count, duration, money, percent
+from spinf_serve.workbench.parts.words import UNKNOWN, count, duration, money, percent, plain
 
 REFRESH_SECONDS: Final = 1.0
 SHOWN: Final = 10
@@ -39,7 +39,7 @@ def _live(desk: Desk, user: str, id: str) -> None:
         if not job.is_live:
             st.rerun(scope="app")
         with st.container(border=True):
-            st.markdown(f"**{job.title}**")
+            st.markdown(f"**{plain(job.title)}**")
             st.progress(job.share, text=_words(job))
             _figures(job)
             left, right = st.columns([1, 4])
@@ -51,7 +51,7 @@ def _live(desk: Desk, user: str, id: str) -> None:
 
 
 def _words(job: Job) -> str:
-    doing = job.words or job.state
+    doing = plain(job.words or job.state)
     return f"{doing}: {job.done:,} of {job.of:,}" if job.of else doing
 
 
@@ -68,7 +68,7 @@ def _figures(job: Job) -> None:
 def ended(found: Bench, job: Job, *, key: str = "") -> None:
     """Draw what came of a job that has ended, and what can be done about it."""
     if job.state != "done":
-        st.markdown(job.words or job.state)
+        st.markdown(plain(job.words or job.state))
     result = job.result() or {}
     if job.kind == "run" and result:
         _of_run(result)
@@ -142,7 +142,7 @@ def _of_sheet(result: dict[str, Any]) -> None:
 
 
 def _codes(refused: dict[str, int]) -> str:
-    return ", ".join(f"{code} {number:,}" for code, number in sorted(refused.items()))
+    return ", ".join(f"{plain(name)} {number:,}" for name, number in sorted(refused.items()))
 
 
 def earlier(found: Bench, kinds: tuple[str, ...]) -> None:
@@ -154,7 +154,7 @@ def earlier(found: Bench, kinds: tuple[str, ...]) -> None:
         return
     most = st.session_state.get("run-most", SHOWN)
     for job in every[:most]:
-        title = f"{_STATES[job.state]} · {job.title} · {_when(job.started)}, {job.user}"
+        title = f"{_STATES[job.state]} · {plain(job.title, 120)} · {_when(job.started)}, {plain(job.user, 80)}"
         with st.expander(title, key=f"earlier-{job.id}"):
             st.caption(f"Answered by {marked(job.arguments.get('who', UNKNOWN))}")
             ended(found, job, key="earlier-")

@@ -25,7 +25,7 @@ from spinf_serve.workbench.pages.run_cost import show_cost
 from spinf_serve.workbench.pages.run_jobs import ended, live
 from spinf_serve.workbench.parts.links import go_to
 from spinf_serve.workbench.parts.who import choose_who, marked
-from spinf_serve.workbench.parts.words import UNKNOWN, count, percent
+from spinf_serve.workbench.parts.words import UNKNOWN, count, percent, plain
 
 SAMPLED_ROWS: Final = 16
 """Rows whose tokens are counted before anything is asked."""
@@ -42,12 +42,12 @@ def draw_rows(found: Bench) -> None:
     if chosen is None or who is None:
         return
     name, pack = chosen
-    of = "all rows" if found.split is None else f"split {found.split}"
-    st.caption(f"Rows: **{dataset}**, {of}. Another choice stands in the sidebar.")
+    of = "all rows" if found.split is None else f"split {plain(found.split)}"
+    st.caption(f"Rows: **{plain(dataset)}**, {of}. Another choice stands in the sidebar.")
     plan = _plan(found, who, pack, dataset)
     _before(found, who, plan)
     if not plan.rows:
-        st.info(f"{dataset} has no row there. Import some on the page **Data**.")
+        st.info(f"{plain(dataset)} has no row there. Import some on the page **Data**.")
         return
     about = "" if plan.is_exact else "about "
     share = plan.answers / (plan.contents * plan.prompts) if plan.contents else 0.0
@@ -96,7 +96,7 @@ def draw_rows(found: Bench) -> None:
             st.rerun()
     if last is not None:
         with st.container(border=True, key="run-last"):
-            st.markdown(f"**Last run: {last.title}**")
+            st.markdown(f"**Last run: {plain(last.title)}**")
             ended(found, last)
 
 
@@ -117,11 +117,11 @@ def choose_pack(found: Bench, key: str) -> tuple[str, Pack] | None:
     try:
         return name, pack_of(found.desk, name)
     except InvalidPack as invalid:
-        st.error(f"{titles[name]} has faults. Mend them on the page **Pack**.")
+        st.error(f"{plain(titles[name])} has faults. Mend them on the page **Pack**.")
         for fault in list(invalid.faults)[:5]:
-            st.markdown(f"- line {fault.line}, column {fault.column}: {fault.message}")
+            st.markdown(f"- line {fault.line}, column {fault.column}: {plain(fault.message)}")
     except (SpinfError, Unusable) as fault:
-        st.error(str(fault))
+        st.error(plain(fault))
     return None
 
 

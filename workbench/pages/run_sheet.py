@@ -1,5 +1,6 @@
 """The page Run for a sheet without labels: upload or paste, decide, look through, download."""
 
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -30,9 +31,9 @@ from spinf_serve.workbench.pages.run_cost import show_cost
 from spinf_serve.workbench.pages.run_jobs import ended, live
 from spinf_serve.workbench.pages.run_rows import choose_pack
 from spinf_serve.workbench.parts.tables import paged
-from spinf_serve.workbench.parts.texts import is_about_harm, masked
+from spinf_serve.workbench.parts.texts import is_about_harm, shown_text
 from spinf_serve.workbench.parts.who import choose_who
-from spinf_serve.workbench.parts.words import count, percent, volume
+from spinf_serve.workbench.parts.words import count, percent, plain, volume
 
 PASTE_HELP = "One text a line; or a table copied out of a spreadsheet, with its first line naming the columns."
 
@@ -87,7 +88,9 @@ def _bring(found: Bench) -> None:
         if not files:
             st.caption("No file lies in the folder `sheets` of the project.")
         for file in files:
-            if st.button(file.name, key=f"sheet-near-{file.name}", icon=":material/table_view:"):
+            if st.button(
+                plain(file.name, 120), key=f"sheet-near-{file.name}", icon=":material/table_view:"
+            ):
                 with told(), file.open("rb") as data:
                     id = lay(found.desk, file.name, data).id
                 _open(id)
@@ -100,7 +103,7 @@ def _open(id: str) -> None:
 
 def _head(sheet: Laid) -> None:
     left, right = st.columns([4, 1], vertical_alignment="center")
-    left.subheader(sheet.name)
+    left.subheader(plain(sheet.name))
     with right:
         _another()
 
@@ -171,7 +174,7 @@ def _prepare(found: Bench, sheet: Laid) -> None:
     )  # fmt: skip
     if not pack.fitted:
         st.warning(
-            f"{pack.id} is a draft: it has no numbers for any model yet, so it decides nothing. Fit"
+            f"{plain(pack.id)} is a draft: it has no numbers for any model yet, so it decides nothing. Fit"
             " it on the page **Thresholds** first."
         )
     if st.button(
@@ -206,10 +209,10 @@ def _presenting(pack: Pack, sheet: Laid) -> tuple[str | None, dict[str, str]]:
     parameters = {}
     for name, parameter in pack.parameters.items():
         value = st.text_input(
-            parameter.label or name,
+            plain(parameter.label or name),
             value=parameter.default or "",
             key=f"sheet-{sheet.id}-{pack.digest[:8]}-{name}",
-            help=f"{parameter.description or ''} A column parameters.{name} goes before it.".strip(),
+            help=f"{plain(parameter.description or '')} A column parameters.{plain(name)} goes before it.".strip(),
         )
         if value:
             parameters[name] = value
@@ -217,10 +220,9 @@ def _presenting(pack: Pack, sheet: Laid) -> tuple[str | None, dict[str, str]]:
 
 
 def _first_texts(found: Bench, look: Look) -> None:
-    mask = bool(found.desk.settings().get("mask"))
     for text in look.first[:3]:
         short = text if len(text) <= 200 else f"{text[:200]}…"
-        st.text(masked(short) if mask else short or "(empty)")
+        st.text(shown_text(found.desk, short) or "(empty)")
 
 
 def _look(sheet: Laid, text: str | None, tab: str | None, encoding: str | None) -> Look:
@@ -238,7 +240,7 @@ def _looked(
 def _result(found: Bench, job: Job) -> None:
     result = job.result() or {}
     if result.get("warning"):
-        st.warning(result["warning"][:1].upper() + result["warning"][1:] + ".")
+        st.warning(plain(result["warning"][:1].upper() + result["warning"][1:] + "."))
     with st.container(border=True):
         ended(found, job)
     decided = sum(result["verdicts"].values())
@@ -248,7 +250,7 @@ def _result(found: Bench, job: Job) -> None:
         st.caption(f"Flagged: {percent(share)}, {volume(share, per_day)}.")
     name, file = output_of(job)
     st.download_button(
-        f"Download {name}",
+        f"Download {plain(name, 80)}",
         file.read_bytes,
         file_name=name,
         mime="application/octet-stream",
@@ -277,8 +279,7 @@ def _result(found: Bench, job: Job) -> None:
 
 def _table(found: Bench, job: Job, table: Table, only: str) -> None:
     pack = copied_pack(job.folder)
-    settings = found.desk.settings()
-    hidden = is_about_harm(pack) and not settings.get("open_texts")
+    hidden = is_about_harm(pack) and not found.desk.settings().get("open_texts")
     if hidden:
         hidden = not st.toggle("Show the texts: this pack is about harm", key=f"open-{job.id}")
 
@@ -286,8 +287,7 @@ def _table(found: Bench, job: Job, table: Table, only: str) -> None:
         rows = table.fetch(offset, size)
         if hidden:
             return rows.drop(columns="text")
-        if settings.get("mask"):
-            return rows.assign(text=rows["text"].map(masked, na_action="ignore"))
-        return rows
+        shown = rows["text"].map(partial(shown_text, found.desk), na_action="ignore")
+        return rows.assign(text=shown)
 
     paged(table.count(), fetch, f"sheet-{job.id}-{only}", page_rows=25)

@@ -14,7 +14,7 @@ from spinf_serve.workbench.glossary import help as meaning
 from spinf_serve.workbench.pages import scores_charts, scores_detail, scores_overview, scores_rows
 from spinf_serve.workbench.pages.scores_look import Look
 from spinf_serve.workbench.parts.view import need_view
-from spinf_serve.workbench.parts.words import count
+from spinf_serve.workbench.parts.words import count, plain
 from spinf_serve.workbench.views import View
 
 ALL: Final = "all"
@@ -40,7 +40,7 @@ def _draw(found: Bench) -> None:
         _nothing(view, dataset)
     if constants is None:
         st.info(
-            f"**{pack.name or pack.id}** has no numbers for {model.served} yet: here are its answers,"
+            f"**{plain(pack.name or pack.id)}** has no numbers for {plain(model.served)} yet: here are its answers,"
             " but no categories and no decision. Make them on the page **Thresholds**."
         )
     names = _targets((stamp(found.desk), view.key), found, pack, view)
@@ -62,7 +62,7 @@ def _draw(found: Bench) -> None:
     look = Look(found, pack, constants, view, base, target, given, known, subject)
     if not names:
         st.info(
-            f"No row of **{dataset}** is labelled for this pack, so nothing tells right from wrong."
+            f"No row of **{plain(dataset)}** is labelled for this pack, so nothing tells right from wrong."
             " Label some on the page **Data**."
         )
     if subject is not None:
@@ -81,7 +81,7 @@ def _nothing(view: View, dataset: str) -> None:
     asked = view.frame(columns=_some_answer(view))
     if not bool(asked.iloc[0, 0]):
         empty(
-            f"None of this pack's questions was asked of the {rows} of **{dataset}** yet.",
+            f"None of this pack's questions was asked of the {rows} of **{plain(dataset)}** yet.",
             "Ask them on the page **Run**: only what is new is asked.",
         )
     st.info(

@@ -15,7 +15,7 @@ from spinf_serve.workbench.pages.scores_look import Look
 from spinf_serve.workbench.parts import charts
 from spinf_serve.workbench.parts.figures import figure, row
 from spinf_serve.workbench.parts.texts import is_about_harm, shown_text
-from spinf_serve.workbench.parts.words import UNKNOWN, count
+from spinf_serve.workbench.parts.words import UNKNOWN, count, plain
 from spinf_serve.workbench.views import project_open
 
 POOR_RESIDUAL: Final = 0.9
@@ -65,7 +65,7 @@ def kind_of(look: Look, kinds: list[str], names: dict[str, str]) -> str:
 def figures(subject: Subject, known: Figures) -> None:
     """Draw what is asked, and the subject's figures in a row."""
     if subject.asks:
-        st.markdown(f"“… {subject.asks}”".replace("\n", " "))
+        st.markdown(f"“… {plain(subject.asks)}”")
 
     def mean(value: float | None) -> str:
         return UNKNOWN if value is None else f"{value:.3f}"

@@ -20,8 +20,9 @@ from spinf_serve.workbench.actions.scores_row import (
 from spinf_serve.workbench.desk import key_of
 from spinf_serve.workbench.frame import param, set_param, told
 from spinf_serve.workbench.pages.scores_look import Look
+from spinf_serve.workbench.parts.calm import whole
 from spinf_serve.workbench.parts.texts import show_text
-from spinf_serve.workbench.parts.words import UNKNOWN
+from spinf_serve.workbench.parts.words import UNKNOWN, plain
 
 _STAYS: Final = """<style>
 .st-key-scores-detail { position: sticky; top: 4rem; max-height: calc(100vh - 5rem); overflow-y: auto; }
@@ -44,7 +45,7 @@ def draw(look: Look) -> None:
         with st.container(
             horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
         ):
-            st.markdown(f"#### Row {row_id}", width="content")
+            st.markdown(f"#### Row {plain(row_id)}", width="content")
             st.button(
                 "Close",
                 key="scores-close",
@@ -55,15 +56,17 @@ def draw(look: Look) -> None:
             )
         row = rows.detail(look.found.desk.project, dataset, row_id)
         if row is None:
-            st.info(f"**{dataset}** has no row **{row_id}**: it was deleted, or is elsewhere.")
+            st.info(
+                f"**{plain(dataset)}** has no row **{plain(row_id)}**: it was deleted, or is elsewhere."
+            )
             return
         if row.media is not None:
             st.code(row.media, language=None)
         else:
             show_text(look.found.desk, look.pack, row.text, f"{dataset}-{row_id}")
-        about = [f"{name}: {value}" for name, value in row.slices.items()]
+        about = [f"{plain(name)}: {plain(value)}" for name, value in row.slices.items()]
         if row.split is not None:
-            about.append(f"split: {row.split}")
+            about.append(f"split: {plain(row.split)}")
         if about:
             st.caption(" · ".join(about))
         _label(look, dataset, row)
@@ -97,6 +100,7 @@ def _label(look: Look, dataset: str, row: Detail) -> None:
     st.session_state[f"{key}-held"] = held
     seen = None if own is None else own.value
 
+    @whole
     def take() -> None:
         value = st.session_state[key]
         if value is None or value == held:
@@ -104,12 +108,17 @@ def _label(look: Look, dataset: str, row: Detail) -> None:
             return
         with told():
             fix(look.found.desk, look.found.user, dataset, row.id, target, value, seen=seen)
-            st.toast(f"Row {row.id}: {target} is {value} now", icon=":material/check:")
+            st.toast(
+                f"Row {plain(row.id)}: {plain(target)} is {plain(value)} now",
+                icon=":material/check:",
+            )
 
     title = names[target].title
-    st.segmented_control(f"Label: {title}", values, key=key, on_change=take)
+    st.segmented_control(
+        f"Label: {plain(title)}", values, format_func=plain, key=key, on_change=take
+    )
     if said:
-        who = ", ".join(f"{one.annotator}: {one.value}" for one in said)
+        who = ", ".join(f"{plain(one.annotator)}: {plain(one.value)}" for one in said)
         st.caption(f"Said so far: {who}. What you set settles it.")
     else:
         st.caption("Nobody labelled it yet. It was picked here, so a promise will not count it.")
@@ -130,24 +139,27 @@ def undo_button(look: Look, dataset: str) -> None:
     if last is None:
         return
 
+    @whole
     def undo() -> None:
         with told():
             given = undo_last(look.found.desk, look.found.user, dataset)
-            st.toast(f"Row {given.label.row_id}: the label is as it was", icon=":material/undo:")
+            st.toast(
+                f"Row {plain(given.label.row_id)}: the label is as it was", icon=":material/undo:"
+            )
 
     st.button(
-        f"Undo: {last.label.row_id} is {last.label.value}",
+        f"Undo: {plain(last.label.row_id, 60)} is {plain(last.label.value, 60)}",
         key="scores-undo",
         icon=":material/undo:",
         type="tertiary",
         on_click=undo,
-        help=f"Takes back what you said of {last.label.target} there.",
+        help=f"Takes back what you said of {plain(last.label.target)} there.",
     )
 
 
 def _decision(found: Answered) -> None:
     if found.refused is not None:
-        st.warning(f"No whole answer: {found.refused.replace('_', ' ')}.")
+        st.warning(f"No whole answer: {plain(found.refused.replace('_', ' '))}.")
     if found.chunks > 1:
         st.caption(
             f"Read in {found.chunks} pieces: categories come from all of them, single answers are"
@@ -156,12 +168,12 @@ def _decision(found: Answered) -> None:
     if found.unsafe is None:
         return
     word = "Flagged" if found.unsafe else "Not flagged"
-    parts = [f"**{word}**", *([f"band {found.band}"] if found.band else [])]
+    parts = [f"**{word}**", *([f"band {plain(found.band)}"] if found.band else [])]
     if found.route is not None:
-        parts.append(f"goes to **{found.route}**")
+        parts.append(f"goes to **{plain(found.route)}**")
     st.markdown(" · ".join(parts))
     if found.reason:
-        st.caption(found.reason)
+        st.caption(plain(found.reason))
 
 
 def _answers(look: Look, found: Answered) -> None:

@@ -26,6 +26,7 @@ from spinf_serve.workbench.pages.thresholds_stand import (
     title_of,
 )
 from spinf_serve.workbench.parts.job_box import job_box
+from spinf_serve.workbench.parts.words import plain
 
 PARTS: Final = {
     "look": ":material/search: Look around",
@@ -154,10 +155,10 @@ def _state(stand: Stand) -> None:
         "certified": ("green", ":material/verified:"),
     }[known]
     if known == "draft":
-        told = f"No numbers for {stand.model.served} yet, so nothing is scored or flagged."
+        told = f"No numbers for {plain(stand.model.served)} yet, so nothing is scored or flagged."
     elif left_open:
         names = [name_words(stand.shown, one) for one in left_open]
-        told = f"Nothing is promised of {len(names)} cuts in force: {listed(names, 4)}."
+        told = f"Nothing is promised of {len(names)} cuts in force: {plain(listed(names, 4))}."
     else:
         told = "Something is promised of every cut in force."
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -168,7 +169,7 @@ def _state(stand: Stand) -> None:
 def _draft(stand: Stand) -> None:
     """A pack without numbers for this model: what can be done about it."""
     st.info(
-        f"**{stand.pack.id}** is a draft on {stand.model.served}: its questions are answered, and no"
+        f"**{plain(stand.pack.id)}** is a draft on {plain(stand.model.served)}: its questions are answered, and no"
         " numbers make scores of them. Fit some to look at, which spends nothing and saves nothing;"
         " or certify at once."
     )
@@ -181,7 +182,7 @@ def _questions(found: Bench, dataset: str) -> None:
     names = _question_labels(str(found.desk.file), stamp(found.desk), dataset, found)
     if names:
         st.caption(
-            f"Labels of {listed(names)} have no cut here: {ONLY_CATEGORIES}. How well single"
+            f"Labels of {plain(listed(names))} have no cut here: {ONLY_CATEGORIES}. How well single"
             " questions do stands on the pages Scores and Calibration."
         )
 

@@ -25,7 +25,7 @@ from spinf_serve.workbench.actions.cut_plans import (
 from spinf_serve.workbench.frame import told
 from spinf_serve.workbench.glossary import help as meaning
 from spinf_serve.workbench.pages.thresholds_stand import KIND_WORDS, Stand, digest_of, title_of
-from spinf_serve.workbench.parts.words import count, percent
+from spinf_serve.workbench.parts.words import count, percent, plain
 
 VALUES: Final = {
     "precision": 0.9,
@@ -90,7 +90,9 @@ def _line(stand: Stand) -> None:
     held = stand.plan.of(stand.name)
     key = f"target-{stand.key}"
     with st.container(border=True):
-        st.markdown(f"**Target for {title_of(stand.pack, stand.name)}**", help=meaning("target"))
+        st.markdown(
+            f"**Target for {plain(title_of(stand.pack, stand.name))}**", help=meaning("target")
+        )
         left, middle, right = st.columns([5, 2, 3], vertical_alignment="bottom")
         kind = left.selectbox(
             "What is promised",
@@ -183,12 +185,12 @@ def _table(stand: Stand) -> None:
     try:
         wishes = wishes_of(plan, stand.pack)
     except Unusable as fault:
-        st.error(f"The table cannot be certified as it is: {fault}")
+        st.error(f"The table cannot be certified as it is: {plain(fault)}")
         wishes = []
     try:
         check_identity(stand.model, wishes)
     except Unusable as fault:
-        st.error(str(fault))
+        st.error(plain(fault))
         wishes = []
     digest = digest_of(stand.desk, stand.dataset)
     spent = budgets(stand.desk, stand.dataset, stand.pack, stand.model.bits, plan, wishes, digest)
@@ -199,14 +201,14 @@ def _table(stand: Stand) -> None:
         title = title_of(stand.pack, cut.name) if known else cut.name
         left, right = st.columns([12, 1], vertical_alignment="center")
         base = "" if cut.base_rate is None else f", in traffic where {percent(cut.base_rate)} hold"
-        left.markdown(f"**{title}**: {words_of(cut)}{base}")
+        left.markdown(f"**{plain(title)}**: {words_of(cut)}{base}")
         if cut.name in spent:
             left.caption(spending(spent[cut.name], cut, plan, held))
         if right.button(
             "",
             key=f"drop-{stand.key}-{cut.name}",
             icon=":material/delete:",
-            help=f"Take {title} out of the table",
+            help=f"Take {plain(title)} out of the table",
             type="tertiary",
         ):
             with told():
@@ -254,7 +256,7 @@ def spending(found: Budget, cut: PlannedCut, plan: Plan, held: bool) -> str:
     if found.made is not None:
         when = found.made.at.strftime("%Y-%m-%d %H:%M")
         return (
-            f"This very certification was made on {when} UTC by {found.made.by}: it shows nothing new"
+            f"This very certification was made on {when} UTC by {plain(found.made.by)}: it shows nothing new"
             " and spends nothing."
         )
     gone = sum(one.delta for one in found.before)

@@ -18,7 +18,7 @@ from spinf_serve.workbench.pages.thresholds_stand import Stand, rows_of, title_o
 from spinf_serve.workbench.parts import charts
 from spinf_serve.workbench.parts.figures import figure, row
 from spinf_serve.workbench.parts.view import need_view
-from spinf_serve.workbench.parts.words import percent
+from spinf_serve.workbench.parts.words import percent, plain
 
 ALARM, MISS = 1.0, 5.0
 """Prices while nobody said any."""
@@ -115,7 +115,7 @@ def _words(
             figure("Cost of a day", day, [f"at {stand.per_day:,.0f} messages"])
     if not stand.is_layer:
         st.caption(
-            f"Where scores of {title_of(stand.shown, stand.name)} are right as shares, the cut is"
+            f"Where scores of {plain(title_of(stand.shown, stand.name))} are right as shares, the cut is"
             f" {alarm / (alarm + miss):.4g} whatever the labels: the price of a false alarm over that"
             f" of both. Counted on {len(rows.costed):,} labelled rows."
         )

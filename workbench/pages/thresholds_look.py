@@ -28,7 +28,7 @@ from spinf_serve.workbench.parts.figures import figure, row
 from spinf_serve.workbench.parts.tables import paged
 from spinf_serve.workbench.parts.texts import is_about_harm, shown_text
 from spinf_serve.workbench.parts.view import need_view
-from spinf_serve.workbench.parts.words import UNKNOWN, count, percent, volume
+from spinf_serve.workbench.parts.words import UNKNOWN, count, percent, plain, volume
 
 LINES: Final = {
     "precision": ("Precision", charts.BLUE),
@@ -69,10 +69,10 @@ def bytes_of(stand: Stand) -> bytes:
 
 
 def _unlabelled(stand: Stand, rows: CutRows) -> None:
-    where = "" if rows.split is None else f" in the split {rows.split}"
+    where = "" if rows.split is None else f" in the split {plain(rows.split)}"
     st.info(
         f"No row{where} that was drawn at random has a label for"
-        f" **{title_of(stand.shown, stand.name)}**, so only the share flagged is known. Label rows on"
+        f" **{plain(title_of(stand.shown, stand.name))}**, so only the share flagged is known. Label rows on"
         " the page **Data**: some hundreds, drawn at random, carry a promise."
     )
 
@@ -364,7 +364,7 @@ def _link(stand: Stand, row: str) -> str:
 def _which(rows: CutRows) -> None:
     """Which rows count, and which do not."""
     with st.expander("Which rows count"):
-        where = "All rows" if rows.split is None else f"Rows of the split **{rows.split}**"
+        where = "All rows" if rows.split is None else f"Rows of the split **{plain(rows.split)}**"
         if rows.split == "fit":
             where = "All rows but those of the split **test**"
         st.markdown(
@@ -372,4 +372,4 @@ def _which(rows: CutRows) -> None:
             f" {len(rows.traffic):,} for the share flagged."
         )
         for note in rows.notes:
-            st.markdown(f"- {note}")
+            st.markdown(f"- {plain(note)}")

@@ -27,7 +27,7 @@ from spinf_serve.workbench.pages.thresholds_stand import (
     title_of,
 )
 from spinf_serve.workbench.parts.figures import figure, row
-from spinf_serve.workbench.parts.words import percent, volume
+from spinf_serve.workbench.parts.words import percent, plain, volume
 
 _DIFF_LINES = 400
 
@@ -40,7 +40,7 @@ def draw(stand: Stand, job: Job) -> None:
     report = result["report"]
     st.subheader("What the last certification found" if report["targets"] else "The last fit")
     st.caption(
-        f"By {job.user}, {job.started[:16].replace('T', ' ')} UTC: fitted on"
+        f"By {plain(job.user)}, {job.started[:16].replace('T', ' ')} UTC: fitted on"
         f" {report['fit_rows']:,} rows, {report['test_rows']:,} held back,"
         f" {len(report['refused']):,} refused by the model."
     )
@@ -56,7 +56,7 @@ def draw(stand: Stand, job: Job) -> None:
         st.caption(f"That one of these promises is wrong has a chance of {wrong:.3g} at most.")
     if report["notes"]:
         with st.expander("What the rows did not tell, and how numbers were fitted"):
-            st.markdown("\n".join(f"- {note}" for note in report["notes"]))
+            st.markdown("\n".join(f"- {plain(note)}" for note in report["notes"]))
     _save(stand, job, result)
 
 
@@ -68,7 +68,7 @@ def _target(stand: Stand, job: Job, result: Mapping[str, Any], target: Mapping[s
         left, right = st.columns([8, 2], vertical_alignment="center")
         asked = next((one for one in job.arguments["cuts"] if one["name"] == name), None)
         told = target["asked"] if asked is None else words_of(PlannedCut(**asked))
-        left.markdown(f"**{title}**: {told}")
+        left.markdown(f"**{plain(title)}**: {plain(told)}")
         promised = all(one["kind"] == "Certificate" for one in target["promises"])
         with right:
             if target["met"] and promised:
@@ -84,7 +84,7 @@ def _target(stand: Stand, job: Job, result: Mapping[str, Any], target: Mapping[s
             st.markdown(f"Between the cuts, for review: {volume(review / 1000, stand.per_day)}.")
         if target["name"] in result["left_out"]:
             st.markdown(
-                f"On rows left out of the choice: {result['left_out'][name]}.",
+                f"On rows left out of the choice: {plain(result['left_out'][name])}.",
                 help="The whole choice is made anew without a part of the rows, and judged on that"
                 " part: what to expect, without the luck of the choice.",
             )
@@ -95,12 +95,12 @@ def _target(stand: Stand, job: Job, result: Mapping[str, Any], target: Mapping[s
                     " (5 % to 95 % of them)."
                 )
         for note in target["notes"]:
-            st.caption(note)
+            st.caption(plain(note))
 
 
 def _promise(stand: Stand, result: Mapping[str, Any], one: Mapping[str, Any]) -> None:
     found, kind = one["result"], one["kind"]
-    st.markdown(f"{_capital(result['words'][one['name']])}.")
+    st.markdown(f"{plain(_capital(result['words'][one['name']]))}.")
     if kind == "CostCut":
         return
     point = found["point"]
@@ -146,17 +146,17 @@ def _save(stand: Stand, job: Job, result: Mapping[str, Any]) -> None:
     made = after_of(job)
     if made is None:
         if result["fault"] is not None:
-            st.error(f"The pack's file cannot take these numbers: {result['fault']}")
+            st.error(f"The pack's file cannot take these numbers: {plain(result['fault'])}")
         return
     if made.pack.digest == stand.pack.digest:
         st.success("These numbers stand in the pack's file.", icon=":material/check:")
         return
     st.subheader("Put it in force")
     known, left_open = state_of(made.pack, made.constants, stand.model)
-    words = f"With these numbers the pack is **{known}** on {stand.model.served}."
+    words = f"With these numbers the pack is **{known}** on {plain(stand.model.served)}."
     if left_open:
         names = [name_words(made.pack, one) for one in left_open]
-        words += f" Nothing is promised of {len(names)} cuts in force: {listed(names)}."
+        words += f" Nothing is promised of {len(names)} cuts in force: {plain(listed(names))}."
     st.markdown(words, help=meaning(known))
     before = stand.data.decode("utf-8-sig")
     lines = change(before, made.text, stand.file.name)
@@ -173,14 +173,16 @@ def _save(stand: Stand, job: Job, result: Mapping[str, Any]) -> None:
     if not result["report"]["targets"]:
         st.caption("Nothing was certified: these numbers carry no promise.")
     for reason in against:
-        st.warning(reason)
+        st.warning(plain(reason))
     if st.button(
         "Save into the pack",
         key=f"save-fit-{job.id}",
         type="primary",
         icon=":material/save:",
         disabled=bool(against),
-        help=against[0] if against else "Writes numbers and proof; all else stays byte for byte.",
+        help=plain(against[0])
+        if against
+        else "Writes numbers and proof; all else stays byte for byte.",
     ):
         with told():
             save_fit(

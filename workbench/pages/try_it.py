@@ -18,6 +18,7 @@ from spinf_serve.workbench.frame import Bench, bench, empty, param, set_param, t
 from spinf_serve.workbench.pages.try_pick import pick
 from spinf_serve.workbench.pages.try_result import draw_side
 from spinf_serve.workbench.parts.who import choose_who
+from spinf_serve.workbench.parts.words import plain
 
 MOST_CHARS: Final = 100_000
 
@@ -77,7 +78,7 @@ def _first(found: Bench) -> Side | None:
         name = found.desk.name_of(found.file)
         draft = draft_of(found.desk, found.file)
         is_draft = False
-        st.markdown(f"Pack **{name}**")
+        st.markdown(f"Pack **{plain(name)}**")
         if draft.unsaved:
             is_draft = st.toggle(
                 "The unsaved draft",
@@ -146,11 +147,13 @@ def _read(data: bytes, name: str, title: str) -> Pack | None:
     try:
         return read_choice(data, name)
     except InvalidPack as invalid:
-        st.error(f"{title} has faults, so it cannot be asked. Mend them on the page **Pack**.")
+        st.error(
+            f"{plain(title)} has faults, so it cannot be asked. Mend them on the page **Pack**."
+        )
         for fault in list(invalid.faults)[:5]:
-            st.markdown(f"- line {fault.line}, column {fault.column}: {fault.message}")
+            st.markdown(f"- line {fault.line}, column {fault.column}: {plain(fault.message)}")
     except SpinfError as fault:
-        st.error(str(fault))
+        st.error(plain(fault))
     return None
 
 
@@ -205,10 +208,10 @@ def _presenting(
     parameters = []
     for name, parameter in pack.parameters.items():
         value = st.text_input(
-            parameter.label or name,
+            plain(parameter.label or name),
             value=before.get(name, parameter.default or ""),
             key=f"try-parameter-{held}-{name}",
-            help=parameter.description,
+            help=plain(parameter.description or "") or None,
         )
         if value:
             parameters.append((name, value))

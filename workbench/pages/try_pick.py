@@ -16,7 +16,8 @@ from spinf_serve.workbench.actions.trying import (
     recent,
 )
 from spinf_serve.workbench.frame import Bench, param, set_param, told
-from spinf_serve.workbench.parts.texts import is_about_harm, masked
+from spinf_serve.workbench.parts.texts import is_about_harm, shown_text
+from spinf_serve.workbench.parts.words import plain
 
 SHORT = 110
 
@@ -48,7 +49,9 @@ def _of_rows(found: Bench) -> None:
     if found.dataset is None:
         st.caption("This project has no rows yet. Import some on the page **Data**.")
         return
-    words = st.text_input(f"Words in texts of {found.dataset}, or a row's id", key="try-rows-words")
+    words = st.text_input(
+        f"Words in texts of {plain(found.dataset)}, or a row's id", key="try-rows-words"
+    )
     _choose(found, found_rows(found.desk, found.dataset, words), "try-rows")
 
 
@@ -73,7 +76,7 @@ def _choose(found: Bench, rows: Sequence[tuple[str, Content]], key: str) -> None
         return
     for place, (id, content) in enumerate(rows):
         if st.button(
-            f"{id}: {_short(found, content)}",
+            f"{plain(id, 60)}: {_short(found, content)}",
             key=f"{key}-{place}-{id}",
             type="tertiary",
             width="stretch",
@@ -112,14 +115,12 @@ def _of_recent(found: Bench) -> None:
 def _short(found: Bench, content: Content) -> str:
     loaded = found.loaded()
     pack = None if loaded is None else loaded.pack
-    settings = found.desk.settings()
-    if pack is not None and is_about_harm(pack) and not settings.get("open_texts"):
+    if pack is not None and is_about_harm(pack) and not found.desk.settings().get("open_texts"):
         return f"hidden, {len(content.text):,} characters"
     text = " ".join(content.text.split())
-    text = masked(text) if settings.get("mask") else text
+    text = shown_text(found.desk, text)
     text = text if len(text) <= SHORT else f"{text[:SHORT]}…"
-    # A label is Markdown; texts are not.
-    return "".join(f"\\{one}" if one in "\\`*_[]$:#<>|~" else one for one in text)
+    return plain(text)
 
 
 def _take(found: Bench, content: Content) -> None:

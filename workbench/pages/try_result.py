@@ -16,7 +16,8 @@ from spinf_serve.workbench.desk import Desk
 from spinf_serve.workbench.model import Model, asking
 from spinf_serve.workbench.parts import charts
 from spinf_serve.workbench.parts.who import marked
-from spinf_serve.workbench.parts.words import UNKNOWN, count
+from spinf_serve.workbench.parts.words import UNKNOWN, count, plain
+from spinf_serve.workbench.parts.words import code as as_code
 
 INLINE_SECONDS: Final = 0.8
 POLL_SECONDS: Final = 0.5
@@ -43,7 +44,7 @@ def draw_side(
         key: of the widgets; names pack, model and content.
         narrow: whether another one stands beside it.
     """
-    st.subheader(title)
+    st.subheader(plain(title))
     answer = asking().answer(who, data, name, content)
     wait([answer], timeout=INLINE_SECONDS)
     if not answer.done():
@@ -55,10 +56,10 @@ def draw_side(
             asking().answer(who, data, name, content, again=True)
             st.rerun()
         return
-    st.caption(f"Answered by {asked.identity.served} ({marked(str(who))})")
+    st.caption(f"Answered by {plain(asked.identity.served)} ({marked(str(who))})")
     if asked.stopped is not None:
         code, message = asked.stopped
-        st.warning(f"This text got no answer: {message} (`{code}`)")
+        st.warning(f"This text got no answer: {plain(message)} ({as_code(code)})")
         return
     _decision(pack, asked)
     _answers(desk, pack, asked, key, narrow=narrow)
@@ -69,7 +70,7 @@ def _given(answer: "Future[Asked]") -> Asked | None:
     try:
         return answer.result()
     except (SpinfError, Unusable) as fault:
-        st.error(str(fault))
+        st.error(plain(fault))
     return None
 
 
@@ -79,7 +80,7 @@ def _waiting(who: Who, data: bytes, name: str, content: Content) -> None:
     if asking().answer(who, data, name, content).done():
         st.rerun(scope="app")
     if who.server is not None:
-        st.info(f"Asking {who}…", icon=":material/hourglass_top:")
+        st.info(f"Asking {marked(str(who))}…", icon=":material/hourglass_top:")
         return
     model: Model = asking().model(who)
     if model.state == "loading":
@@ -115,18 +116,18 @@ def _decision(pack: Pack, asked: Asked) -> None:
     verdict = judged(pack, asked)
     if verdict is None:
         st.info(
-            f"{pack.id} is a draft on {asked.identity.served}: it has no numbers there, so it decides"
+            f"{plain(pack.id)} is a draft on {plain(asked.identity.served)}: it has no numbers there, so it decides"
             " nothing yet. The answers below are what it would go by."
         )
         return
     found = verdict.found.verdict
     parts = ["**Flagged**" if found.unsafe else "**Not flagged**"]
     if found.band is not None:
-        parts.append(f"band **{found.band}**")
+        parts.append(f"band **{plain(found.band)}**")
     if verdict.found.route is not None:
-        parts.append(f"goes to **{verdict.found.route.choice}**")
+        parts.append(f"goes to **{plain(verdict.found.route.choice)}**")
     draw = st.warning if found.unsafe else st.success
-    draw(f"{', '.join(parts)}  \n{_escaped(verdict.reason)}")
+    draw(f"{', '.join(parts)}  \n{plain(verdict.reason)}")
     if verdict.state == "provisional":
         st.caption("The thresholds are provisional here: no proof of them holds on this model.")
     _categories(pack, verdict)
@@ -265,7 +266,3 @@ def _chart(bars: pd.DataFrame, every: pd.DataFrame, key: str, *, narrow: bool) -
 
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
-
-
-def _escaped(text: str) -> str:
-    return "".join(f"\\{one}" if one in "\\`*_[]$<>|~" else one for one in text)

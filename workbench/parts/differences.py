@@ -7,6 +7,7 @@ from typing import Any
 import streamlit as st
 
 from spinf_serve.packs.diff import Group
+from spinf_serve.workbench.parts.words import plain
 
 
 def show_differences(groups: Sequence[Group]) -> None:
@@ -15,17 +16,17 @@ def show_differences(groups: Sequence[Group]) -> None:
         st.caption("Nothing differs but comments and layout.")
     for group in groups:
         mark = {"before": " (removed)", "after": " (new)", None: ""}[group.only]
-        with st.expander(f"{group.name}{mark}", expanded=len(groups) <= 5):
+        with st.expander(f"{plain(group.name)}{mark}", expanded=len(groups) <= 5):
             for change in group.changes:
                 if group.only is None:
                     left, right = st.columns(2)
-                    left.caption(f"{change.what}, before")
+                    left.caption(f"{plain(change.what)}, before")
                     left.code(_shown(change.before), language=None, wrap_lines=True)
-                    right.caption(f"{change.what}, now")
+                    right.caption(f"{plain(change.what)}, now")
                     right.code(_shown(change.after), language=None, wrap_lines=True)
                 else:
                     value = change.before if group.only == "before" else change.after
-                    st.caption(change.what)
+                    st.caption(plain(change.what))
                     st.code(_shown(value), language=None, wrap_lines=True)
 
 

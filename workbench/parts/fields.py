@@ -16,6 +16,7 @@ from spinf_serve.workbench.actions.editing import Mark
 from spinf_serve.workbench.actions.forms import Edit
 from spinf_serve.workbench.desk import key_of
 from spinf_serve.workbench.parts.calm import calmly, whole
+from spinf_serve.workbench.parts.words import plain
 
 NONE: Final = "(none)"
 
@@ -184,7 +185,7 @@ class Fields:
         key = f"form-{self.key}-pick-{name}-{subject(*names)}"
         st.session_state[key] = chosen if chosen in names else None
         st.radio(
-            f"Choose a {name}", names, index=None, key=key, format_func=shown,
+            f"Choose a {name}", names, index=None, key=key, format_func=lambda one: plain(shown(one)),
             label_visibility="collapsed", on_change=_picked, args=(name, key),
         )  # fmt: skip
 
@@ -194,7 +195,7 @@ class Fields:
         failed = _failures().get(key)
         if failed is not None:
             message, line, column = failed
-            st.error(message, icon=":material/error:")
+            st.error(plain(message), icon=":material/error:")
             if line:
                 self._in_text(f"Line {line} in the text", f"{key}-jump", line, column)
         if not place:
@@ -270,9 +271,9 @@ def subject(*names: object) -> str:
 
 def _mark(mark: Mark) -> None:
     if mark.severity == "error":
-        st.error(mark.message, icon=":material/error:")
+        st.error(plain(mark.message), icon=":material/error:")
     else:
-        st.warning(mark.message, icon=":material/warning:")
+        st.warning(plain(mark.message), icon=":material/warning:")
 
 
 def _failures() -> dict[str, tuple[str, int, int]]:

@@ -10,6 +10,7 @@ from spinf_serve.workbench import jobs
 from spinf_serve.workbench.desk import Desk
 from spinf_serve.workbench.frame import told
 from spinf_serve.workbench.jobs import Job
+from spinf_serve.workbench.parts.words import plain
 
 REFRESH_SECONDS: Final = 1.0
 
@@ -39,7 +40,7 @@ def job_box(desk: Desk, user: str, id: str) -> None:
         "failed": "failed",
         "broken": "lost its process",
     }[job.state]
-    st.warning(f"{job.title} {what}. {job.words}")
+    st.warning(f"{plain(job.title)} {what}. {plain(job.words)}")
     left, right = st.columns(2)
     if left.button("Go on", key=f"resume-{id}", icon=":material/play_arrow:"):
         with told():
@@ -54,7 +55,7 @@ def _live(desk: Desk, user: str, id: str) -> None:
     job = jobs.job(desk, id)
     if not job.is_live:
         st.rerun(scope="app")
-    st.progress(job.share, text=f"{job.title}: {job.words or job.state}")
+    st.progress(job.share, text=f"{plain(job.title)}: {plain(job.words or job.state)}")
     if st.button("Stop the work", key=f"stop-{id}", icon=":material/stop:"):
         with told():
             jobs.stop(desk, user, id)

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pandas as pd
 import streamlit as st
 
-from spinf_serve.workbench.parts.words import UNKNOWN, count
+from spinf_serve.workbench.parts.words import UNKNOWN, count, plain
 
 MARKS: Final[Mapping[str, tuple[str, Callable[..., Any]]]] = {
     "pass": (":material/check_circle:", st.success),
@@ -35,10 +35,10 @@ def told_of(outcome: Mapping[str, Any]) -> None:
     """What was judged, in a line."""
     made = outcome["made"]
     answered = outcome["rows"] - outcome["refused_count"]
-    rows = "all rows" if made["split"] is None else f"split {made['split']}"
+    rows = "all rows" if made["split"] is None else f"split {plain(made['split'])}"
     st.caption(
-        f"{made['pack']} {made['version']} on {made['data']}, {rows}: {answered:,} of"
-        f" {count(outcome['rows'], 'row')} answered by {made['model']}, measured {made['date']}."
+        f"{plain(made['pack'])} {plain(made['version'])} on {plain(made['data'])}, {rows}: {answered:,} of"
+        f" {count(outcome['rows'], 'row')} answered by {plain(made['model'])}, measured {plain(made['date'])}."
     )
 
 

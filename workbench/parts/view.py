@@ -9,6 +9,7 @@ from spinf_serve.workbench import jobs
 from spinf_serve.workbench.desk import Desk
 from spinf_serve.workbench.frame import Bench, empty, stamp
 from spinf_serve.workbench.parts.job_box import job_box, latest
+from spinf_serve.workbench.parts.words import plain
 from spinf_serve.workbench.views import Building, View, building, keep_pack, view_of
 
 KIND: Final = "view"
@@ -32,7 +33,7 @@ def need_view(found: Bench, pack: Pack, data: bytes | None = None) -> View:
     with st.spinner("Reading kept scores…"):
         view = view_of(found.desk, pack, constants, dataset, model.bits)
     if view is None:
-        empty(f"**{dataset}** has no rows yet.", "Import some on the page **Data**.")
+        empty(f"**{plain(dataset)}** has no rows yet.", "Import some on the page **Data**.")
     if isinstance(view, Building):
         _make(found, pack, view, data)
         st.stop()

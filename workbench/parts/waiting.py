@@ -8,6 +8,7 @@ import streamlit as st
 
 from spinf_serve.packs.errors import SpinfError, Unusable
 from spinf_serve.workbench.answering import given_who
+from spinf_serve.workbench.parts.words import plain
 from spinf_serve.workbench.tokens import Tokens
 
 T = TypeVar("T")
@@ -35,7 +36,7 @@ def outcome(future: "Future[T]", words: str, *, quiet: bool = False) -> T | None
         _watch(future, words)
     except (SpinfError, Unusable) as fault:
         if not quiet:
-            st.info(str(fault), icon=":material/info:")
+            st.info(plain(fault), icon=":material/info:")
     return None
 
 

@@ -6,6 +6,7 @@ import streamlit as st
 
 from spinf_serve.workbench.answering import Who, given_who, local_who
 from spinf_serve.workbench.desk import Desk
+from spinf_serve.workbench.parts.words import code, plain
 
 _URL: Final = "other_server"
 
@@ -60,4 +61,4 @@ def choose_who(desk: Desk, key: str, label: str = "Who answers") -> Who | None:
 
 def marked(who: str) -> str:
     """Who answers, for Markdown: an address as it is, without becoming a link."""
-    return f"`{who}`" if "://" in who else who
+    return code(who) if "://" in who else plain(who)

@@ -1,8 +1,50 @@
 """Numbers in the words of those who read them: shares, counts per 1,000 and per day."""
 
+import re
 from typing import Final
 
 UNKNOWN: Final = "–"
+
+MOST_PLAIN: Final = 2_000
+"""Characters of a text of others that stand in the middle of a page's own words."""
+
+_UNSEEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_MEANS: Final = re.compile(r"[\\`*_\[\]<$~|]|&(?=#|\w+;)|:(?=[\w\[{/])|^[#>+=-]|^\d+(?=[.)])")
+# What is looked for when signs were read already: a backslash is no help there, a joiner is.
+_LATER: Final = re.compile(
+    r"(:)(?=material/)|(:)(?=//)|(:)(?=[\w+-]+:)|(www)(?=\.)|(@)(?=\w)|([-<>~])(?=[->=])",
+    re.IGNORECASE,
+)
+_JOINER: Final = "\u2060"
+
+
+def plain(text: object, most: int = MOST_PLAIN) -> str:
+    """A text of others for Markdown and labels, where it stands as it was written.
+
+    Names, ids, labels and messages come out of files and from people: a picture in one would be
+    fetched from elsewhere by everybody who looks at it. Everything of that kind goes through here.
+
+    Args:
+        most: characters; a longer text is cut, with a mark.
+    """
+    told = str(text)
+    told = told if len(told) <= most else f"{told[:most]}…"
+    told = _UNSEEN.sub("\ufffd", " ".join(told.split("\n")).replace("\t", " ")).strip()
+    told = _LATER.sub(lambda found: found[0] + _JOINER, told)
+    return _MEANS.sub(_escaped, told)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    # A number at the beginning would begin a list: the sign behind it is what is escaped.
+    return found[0] + "\\" if found[0][0].isdigit() else "\\" + found[0]
+
+
+def code(text: object, most: int = MOST_PLAIN) -> str:
+    """Likewise as code, in a fence that the text cannot end."""
+    told = _UNSEEN.sub("\ufffd", " ".join(str(text).split()))[:most] or " "
+    fence = "`" * (max((len(run) for run in re.findall("`+", told)), default=0) + 1)
+    edge = " " if told[0] == "`" or told[-1] == "`" else ""
+    return f"{fence}{edge}{told}{edge}{fence}"
 
 
 def percent(share: float | None, places: int = 1) -> str:

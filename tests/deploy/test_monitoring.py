@@ -179,3 +179,37 @@ def test_the_page_of_metrics_names_what_a_server_answers_with(exported):
 
 def _began(name: str, exported: dict[str, set[str]]) -> bool:
     return re.sub("_total$", "_created", name) in exported
+
+
+def test_the_dashboard_has_the_form_that_grafana_reads(root):
+    """What Grafana's own schema of dashboards asks for, as far as this one uses it."""
+    dashboard = json.loads((root / DASHBOARD).read_text())
+    assert dashboard["schemaVersion"] >= 36 and re.fullmatch(r"[\w-]{1,40}", dashboard["uid"])
+    assert isinstance(dashboard["title"], str) and "id" not in dashboard
+    assert set(dashboard["time"]) == {"from", "to"}
+    assert dashboard["graphTooltip"] in (0, 1, 2)
+    for variable in dashboard["templating"]["list"]:
+        assert variable["type"] in ("query", "datasource", "custom", "interval")
+        assert variable["name"] and "query" in variable
+    variables = {variable["name"] for variable in dashboard["templating"]["list"]}
+    units = {"short", "s", "bytes", "percentunit", "reqps", "cps", "bool", "none", "ops"}
+    for panel in dashboard["panels"]:
+        assert panel["type"] in ("row", "stat", "table", "timeseries", "heatmap"), panel["title"]
+        place = panel["gridPos"]
+        assert all(type(place[name]) is int for name in "hwxy")
+        if panel["type"] == "row":
+            assert panel["collapsed"] is False and panel["panels"] == []
+            continue
+        assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+        references = [target["refId"] for target in panel["targets"]]
+        assert len(set(references)) == len(references) >= 1
+        for target in panel["targets"]:
+            assert target["datasource"] == panel["datasource"]
+            used = set(re.findall(r"\$(?!__)\{?(\w+)", target["expr"]))
+            assert used <= variables, target["expr"]
+        defaults = panel["fieldConfig"]["defaults"]
+        assert panel["fieldConfig"]["overrides"] is not None and "options" in panel
+        assert defaults.get("unit", "short") in units, (panel["title"], defaults.get("unit"))
+        for step in defaults.get("thresholds", {}).get("steps", [])[:1]:
+            # The first step has no lower end.
+            assert step["value"] is None

@@ -1,5 +1,6 @@
 """Running a server: addresses, the end by a signal, set-up problems in one line."""
 
+import gc
 import signal
 import socket
 import subprocess
@@ -12,9 +13,12 @@ import httpx
 import pytest
 
 from spinf_serve.packs.errors import Unusable
-from spinf_serve.server.app import bind
+from spinf_serve.server import app as app_module
+from spinf_serve.server.app import SWITCH_SECONDS, bind, create_app, for_good, serve
+from spinf_serve.server.config import ServerConfig
 from tests.support.processes import line_with, start_process
-from tests.support.servers import request
+from tests.support.servers import no_packs, request
+from tests.support.stub_engine import StubEngine
 
 
 def test_a_busy_port_is_one_line_with_the_remedy():
@@ -144,3 +148,35 @@ def test_a_model_that_a_person_must_mend_ends_the_server_with_one_line(root):
     assert process.returncode == 2
     assert err.count("no weights here: run make setup") == 1
     assert "Traceback" not in err
+
+
+def test_what_is_loaded_for_good_is_not_looked_through_for_garbage_again():
+    engine = StubEngine().as_engine()
+    gc.unfreeze()
+    try:
+        assert for_good(lambda: engine)() is engine
+        assert gc.get_freeze_count() > 1000
+    finally:
+        gc.unfreeze()
+
+
+def test_threads_that_compute_let_go_of_python_soon_while_a_server_runs(monkeypatch):
+    seen: list[float] = []
+
+    class Server:
+        def __init__(self, *_: object, **__: object) -> None:
+            self.should_exit = False
+
+        def run(self, sockets: list[socket.socket]) -> None:
+            seen.append(sys.getswitchinterval())
+            sockets[0].close()
+
+    monkeypatch.setattr(app_module, "DrainingServer", Server)
+    monkeypatch.setattr(app_module, "http_config", lambda *_, **__: None)
+    config = ServerConfig(port=0)
+    before = sys.getswitchinterval()
+    try:
+        serve(create_app(StubEngine().as_engine, config, no_packs()), config)
+    finally:
+        sys.setswitchinterval(before)
+    assert seen == [pytest.approx(SWITCH_SECONDS)] and SWITCH_SECONDS < before

@@ -64,19 +64,19 @@ STEPS: Final = (
     ),
     Step(
         "cut", "Choose a cut",
-        "Ask for the category `case` with a precision of 90 %. The page promises it, and says what"
-        " it costs in missed messages.",
+        "A precision of 90 % for the category `case`: press **Put into the table**, then"
+        " **Certify**. The page promises it, and says what it costs in missed messages.",
         "thresholds", (("part", "certify"), ("cut", "case")),
     ),
     Step(
         "save", "Save",
-        "Save the cut into the pack. Its file now holds the cut with its proof; your comments"
-        " are where they were.",
-        "pack", (("tab", "Versions"),),
+        "Below what the certification found, press **Save into the pack**. Its file then holds the"
+        " cut with its proof; your comments are where they were.",
+        "thresholds", (("part", "certify"), ("cut", "case")),
     ),
     Step(
         "ci", "Hand it over",
-        "The report is for colleagues, and the command below it tells on every change whether the"
+        "Press **Measure**. The report is for colleagues, and the command below it tells on every change whether the"
         " pack still keeps its promises.",
         "report",
     ),

@@ -40,4 +40,4 @@ def messages(test: AppTest) -> str:
 
 def read(markdown: str) -> str:
     """Markdown as it is read: without the signs by which names stand in it as they were written."""
-    return re.sub(r"\\([^\w\s])", r"\1", markdown.replace("\u2060", ""))
+    return re.sub(r"\\([^a-zA-Z0-9\s])", r"\1", markdown.replace("\u2060", ""))

@@ -29,6 +29,7 @@ ENDINGS: Final = ("csv", "tsv", "txt", "jsonl", "ndjson", "parquet", "xlsx")
 
 MOST_PASTED_CHARS: Final = 20_000_000
 
+_TOLD: Final = ("name", "path", "by", "at")
 _ABOUT, _PLAN, _PREVIEW = "about.json", "plan.json", "preview.json"
 
 
@@ -120,8 +121,11 @@ def keep_path(desk: Desk, user: str, written: str, *, anywhere: bool) -> Upload:
 
     Raises `Unusable`: it is not there, or may not be read from here.
     """
-    path = desk.folder / Path(written.strip().strip("'\"")).expanduser()
-    inside = path.resolve().is_relative_to(desk.folder.resolve())
+    try:
+        path = desk.folder / Path(written.strip().strip("'\"")).expanduser()
+        inside = path.resolve().is_relative_to(desk.folder.resolve())
+    except (RuntimeError, ValueError, OSError):
+        raise Unusable(f"{written[:200]!r} is no path on this machine") from None
     if not anywhere and not inside:
         raise Unusable(
             f"{shown(path)} lies outside the project's folder, from which alone files are read while"
@@ -198,7 +202,7 @@ def _kept(folder: Path, name: str, path: Path, user: str) -> Upload:
 
 def _read(folder: Path) -> Upload | None:
     told = _json(folder / _ABOUT)
-    if told is None:
+    if told is None or not all(isinstance(told.get(name), str) for name in _TOLD):
         return None
     return Upload(folder.name, told["name"], Path(told["path"]), told["by"], told["at"])
 

@@ -10,6 +10,7 @@ import streamlit as st
 from spinf_serve.packs.diff import difference
 from spinf_serve.packs.errors import SpinfError, Unusable
 from spinf_serve.packs.faults import InvalidPack
+from spinf_serve.packs.pack import Pack
 from spinf_serve.workbench import jobs
 from spinf_serve.workbench.actions.evaluations import (
     EVALUATION,
@@ -74,7 +75,7 @@ def draw() -> None:
     if outcome is None:
         _start(found, wish)
     else:
-        _outcome(found, key, dataset, outcome)
+        _outcome(found, key, dataset, outcome, wish)
 
 
 def _side(found: Bench, name: str, title: str, *, first: bool) -> SideWish | None:
@@ -90,6 +91,8 @@ def _side(found: Bench, name: str, title: str, *, first: bool) -> SideWish | Non
         # A published version of the same pack, or the official one, is what most compare with.
         others = [one for one in titles if one.startswith(f"{mine.rpartition('/')[0]}/versions/")]
         standard = others[-1] if others else mine
+    if standard not in titles:
+        standard = next(iter(titles))
     given = param(name)
     chosen = st.selectbox(
         "Pack or stored run",
@@ -165,7 +168,9 @@ def _start(found: Bench, wish: ComparisonWish) -> None:
             st.rerun()
 
 
-def _outcome(found: Bench, key: str, dataset: str, outcome: dict[str, Any]) -> None:
+def _outcome(
+    found: Bench, key: str, dataset: str, outcome: dict[str, Any], wish: ComparisonWish
+) -> None:
     icon, draw_word = MARKS[outcome["word"]]
     words = {
         "pass": "The second is not worse than the first beyond chance.",
@@ -202,7 +207,7 @@ def _outcome(found: Bench, key: str, dataset: str, outcome: dict[str, Any]) -> N
     )
     set_param("target", target)
     one = next(one for one in outcome["comparisons"] if one["target"] == target)
-    _rows(found, key, dataset, one)
+    _rows(found, key, dataset, one, wish)
     _slices(key, one)
     for line in outcome["notes"]:
         st.caption(f"Note: {plain(line)}")
@@ -272,7 +277,13 @@ def _chart(table: pd.DataFrame, key: str) -> None:
     )
 
 
-def _rows(found: Bench, key: str, dataset: str, one: dict[str, Any]) -> None:
+def _packs_of(found: Bench, wish: ComparisonWish) -> list[Pack]:
+    """The packs that are compared, as far as they are there."""
+    sides = [one for one in (wish.before, wish.now) if not one.pack.startswith(EVALUATION)]
+    return [pack_of(found.desk, one.pack) for one in sides]
+
+
+def _rows(found: Bench, key: str, dataset: str, one: dict[str, Any], wish: ComparisonWish) -> None:
     flips = one["flips"]
     if flips is None:
         st.caption("No verdicts to compare: a side has no cut for it, or no row is labelled.")
@@ -284,6 +295,7 @@ def _rows(found: Bench, key: str, dataset: str, one: dict[str, Any]) -> None:
         better = "more right" if share > 0 else "fewer right"
         st.markdown(f"**{volume(abs(share), per_day)}** {better} ({percent(abs(share))} of rows).")
     pack = found.loaded()
+    compared = _packs_of(found, wish)
     for name, title, icon in (
         ("breaks", "Broken: right before, wrong now", ":material/heart_broken:"),
         ("fixes", "Fixed: wrong before, right now", ":material/build_circle:"),
@@ -307,6 +319,7 @@ def _rows(found: Bench, key: str, dataset: str, one: dict[str, Any]) -> None:
                         None if pack is None else pack.pack,
                         texts.get(id, ""),
                         f"c-{id}",
+                        *compared,
                     )
             if flips[name + "_count"] > len(ids):
                 st.caption(f"The first {len(ids):,}; the JSON report has all.")

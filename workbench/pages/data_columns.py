@@ -14,6 +14,7 @@ from spinf_serve.workbench.actions.uploads import Upload
 from spinf_serve.workbench.desk import key_of
 from spinf_serve.workbench.frame import Bench
 from spinf_serve.workbench.glossary import help as meaning
+from spinf_serve.workbench.parts.texts import hides_texts
 from spinf_serve.workbench.parts.words import code, plain
 from spinf_serve.workbench.parts.words import count as counted
 
@@ -24,12 +25,12 @@ def draw(found: Bench, file: Upload, plan: Plan, seen: Peek, pack: Pack | None) 
     """Draw the choices; returns the plan as they say it."""
     for note in seen.notes:
         st.caption(plain(note))
-    st.dataframe(
-        [dict(zip(seen.names, row, strict=True)) for row in seen.sample],
-        key=f"sample-{file.id}",
-        hide_index=True,
-        height=220,
-    )
+    if hides_texts(found.desk, pack) and not st.toggle(
+        "Show the first rows: the chosen pack is about harm", key=f"show-sample-{file.id}"
+    ):
+        st.caption(f"Columns: {plain(', '.join(seen.names))}")
+    else:
+        _sample(file, seen)
     if not file.is_log:
         plan = _single(file, plan, seen)
     left, right = st.columns(2)
@@ -45,6 +46,15 @@ def draw(found: Bench, file: Upload, plan: Plan, seen: Peek, pack: Pack | None) 
     if not file.is_log:
         plan = _more(file, plan, seen)
     return plan
+
+
+def _sample(file: Upload, seen: Peek) -> None:
+    st.dataframe(
+        [dict(zip(seen.names, row, strict=True)) for row in seen.sample],
+        key=f"sample-{file.id}",
+        hide_index=True,
+        height=220,
+    )
 
 
 def _there(names: Sequence[str], seen: Peek) -> list[str]:

@@ -1,5 +1,6 @@
 """The part Import of the page Data: bring a file, say what its columns mean, try, import."""
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, Literal
 
@@ -342,5 +343,7 @@ def _open(id: str) -> None:
 
 
 def _drop(found: Bench, id: str) -> None:
-    uploads.drop(found.desk, id)
+    with suppress(Unusable):
+        # Gone is what it was to be.
+        uploads.drop(found.desk, id)
     set_param("upload", None)

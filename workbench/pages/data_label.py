@@ -1,9 +1,11 @@
 """The part Label of the page Data: what to label, in what order, and as whom."""
 
+from contextlib import suppress
 from typing import Final
 
 import streamlit as st
 
+from spinf_serve.packs.errors import Unusable
 from spinf_serve.workbench import jobs
 from spinf_serve.workbench.actions import labelling, queues
 from spinf_serve.workbench.actions.labelling import TargetName
@@ -173,4 +175,6 @@ def _open(id: str) -> None:
 
 
 def _remove(found: Bench, queue: Queue) -> None:
-    queues.remove(found.desk, found.user, queue.id)
+    with suppress(Unusable):
+        # Gone is what it was to be.
+        queues.remove(found.desk, found.user, queue.id)

@@ -31,7 +31,7 @@ from spinf_serve.workbench.pages.run_cost import show_cost
 from spinf_serve.workbench.pages.run_jobs import ended, live
 from spinf_serve.workbench.pages.run_rows import choose_pack
 from spinf_serve.workbench.parts.tables import paged
-from spinf_serve.workbench.parts.texts import is_about_harm, shown_text
+from spinf_serve.workbench.parts.texts import hides_texts, is_about_harm, shown_text
 from spinf_serve.workbench.parts.who import choose_who
 from spinf_serve.workbench.parts.words import count, percent, plain, volume
 
@@ -147,10 +147,12 @@ def _prepare(found: Bench, sheet: Laid) -> None:
     rows = look.rows or 0
     more = " or more" if rows >= MOST_COUNTED else ""
     st.caption(f"{count(rows, 'row')}{more}. The first texts:")
-    _first_texts(found, look)
+    first = st.container()
     left, right = st.columns(2)
     with left:
         chosen = choose_pack(found, "run-sheet")
+    with first:
+        _first_texts(found, look, None if chosen is None else chosen[1], sheet.id)
     with right:
         who = choose_who(found.desk, "run-sheet")
     if chosen is None or who is None:
@@ -219,7 +221,11 @@ def _presenting(pack: Pack, sheet: Laid) -> tuple[str | None, dict[str, str]]:
     return context, parameters
 
 
-def _first_texts(found: Bench, look: Look) -> None:
+def _first_texts(found: Bench, look: Look, pack: Pack | None, id: str) -> None:
+    if hides_texts(found.desk, pack) and not st.toggle(
+        "Show the texts: this pack is about harm", key=f"sheet-first-{id}"
+    ):
+        return
     for text in look.first[:3]:
         short = text if len(text) <= 200 else f"{text[:200]}…"
         st.text(shown_text(found.desk, short) or "(empty)")

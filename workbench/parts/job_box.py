@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import streamlit as st
 
+from spinf_serve.packs.errors import Unusable
 from spinf_serve.workbench import jobs
 from spinf_serve.workbench.desk import Desk
 from spinf_serve.workbench.frame import told
@@ -52,7 +53,11 @@ def job_box(desk: Desk, user: str, id: str) -> None:
 
 @st.fragment(run_every=REFRESH_SECONDS)
 def _live(desk: Desk, user: str, id: str) -> None:
-    job = jobs.job(desk, id)
+    try:
+        job = jobs.job(desk, id)
+    except Unusable:
+        # Somebody took it away meanwhile: the page says what there is.
+        st.rerun(scope="app")
     if not job.is_live:
         st.rerun(scope="app")
     st.progress(job.share, text=f"{plain(job.title)}: {plain(job.words or job.state)}")

@@ -9,7 +9,7 @@ from spinf_serve.packs.pack import Pack
 from spinf_serve.workbench.desk import Desk
 from spinf_serve.workbench.masking import masked
 
-__all__ = ["HARM_TAGS", "is_about_harm", "masked", "show_text", "shown_text"]
+__all__ = ["HARM_TAGS", "hides_texts", "is_about_harm", "masked", "show_text", "shown_text"]
 
 HARM_TAGS: Final = frozenset(
     {"moderation", "safety", "harm", "abuse", "hate", "violence", "selfharm", "sexual", "toxicity"}
@@ -31,13 +31,20 @@ def shown_text(desk: Desk, text: str) -> str:
     return masked(text, orders=bool(settings.get("mask_orders")))
 
 
-def show_text(desk: Desk, pack: Pack | None, text: str, key: str) -> None:
+def hides_texts(desk: Desk, *packs: Pack | None) -> bool:
+    """Whether texts are hidden until they are asked for: one of the packs is about harm."""
+    told = any(pack is not None and is_about_harm(pack) for pack in packs)
+    return told and not desk.settings().get("open_texts")
+
+
+def show_text(desk: Desk, pack: Pack | None, text: str, key: str, *more: Pack | None) -> None:
     """Draw a text; behind a click for a pack about harm, so that until then it is not even sent.
 
     Args:
         key: names the row, so that a text that was asked for stays open.
+        more: other packs that are looked at; one about harm suffices.
     """
-    hidden = pack is not None and is_about_harm(pack) and not desk.settings().get("open_texts")
+    hidden = hides_texts(desk, pack, *more)
     if hidden and not st.session_state.get(f"open-{key}"):
         if not st.button("Show the text", key=f"button-open-{key}", icon=":material/visibility:"):
             st.caption(f"Hidden: this pack is about harm. {len(text):,} characters.")

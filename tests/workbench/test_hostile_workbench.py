@@ -1,0 +1,180 @@
+"""The workbench among hostile names, texts, addresses, files and users."""
+
+import asyncio
+
+import pytest
+
+from spinf_serve.packs.errors import Unusable
+from spinf_serve.workbench.actions import drafts, publishing, saving, wizard
+from spinf_serve.workbench.parts.words import code, plain
+from spinf_serve.workbench.shield import Shield, policy
+from tests.workbench.data_desks import example, pack_of
+from tests.workbench.support import page, read
+
+PICTURE = "![x](http://elsewhere.invalid/x.png)"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PICTURE,
+        "[x](javascript:alert(1))",
+        "<img src=x onerror=alert(1)>",
+        "a *b* _c_ `d` ~e~ $f$ &lt; |",
+        "1. no list",
+        "12) no list",
+        "# no heading",
+        "- no list",
+        ":red[x] :material/delete: :smile:",
+        "a_b:c[d]",
+    ],
+)
+def test_a_text_of_others_is_read_as_it_is_written(text):
+    told = plain(text)
+    assert read(told) == text
+    # Nothing that begins a picture, a link, code, HTML or mathematics stands without its backslash.
+    bare = told.replace("\\\\", "")
+    for sign in "[]<`*_$~|":
+        assert bare.count(sign) == bare.count("\\" + sign)
+    assert not told.startswith(("#", "-", "1. ", "12) "))
+    assert ":material/" not in told and ":smile:" not in told and "://" not in told
+
+
+def test_what_is_not_seen_turns_nothing_around_and_breaks_no_line():
+    assert plain("a\nb\u202ec\x00d") == "a b\ufffdc\ufffdd"
+    assert plain("x" * 5_000, 10) == "x" * 10 + "…"
+
+
+@pytest.mark.parametrize("text", ["a", "`", "a``b`", "", PICTURE])
+def test_code_cannot_be_left(text):
+    told = code(text)
+    fence = told[: len(told) - len(told.lstrip("`"))]
+    assert told.endswith(fence)
+    assert fence not in told[len(fence) : -len(fence)]
+
+
+def test_the_policy_lets_nothing_be_fetched_from_elsewhere():
+    told = policy(b"<script>window.a = 1</script>")
+    parts = dict(part.split(" ", 1) for part in told.split("; "))
+    assert parts["default-src"] == "'self'"
+    assert parts["img-src"] == "'self' data: blob:"
+    assert "'unsafe-inline'" not in parts["script-src"]
+    assert "'sha256-" in parts["script-src"]
+    assert not any(
+        word.startswith(("http", "*")) for part in parts.values() for word in part.split()
+    )
+
+
+async def _answer(scope, receive, send):
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"x", b"y")]})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def test_every_answer_carries_the_policy():
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(Shield(_answer)({"type": "http"}, None, send))
+    names = {name for name, _ in sent[0]["headers"]}
+    assert {b"x", b"content-security-policy", b"x-content-type-options"} <= names
+
+
+@pytest.fixture
+def team(tmp_path):
+    desk = example(tmp_path / "p")
+    return desk, desk.folder / "packs" / "triage" / "pack.yaml"
+
+
+def _typed(desk, file, before, after):
+    draft = drafts.draft_of(desk, file)
+    assert before in draft.text
+    return drafts.keep(desk, file, draft.text.replace(before, after, 1), draft.revision, user="bob")
+
+
+def test_an_author_saves_words_and_no_numbers(team):
+    desk, file = team
+    pack = pack_of(desk)
+    constants = next(iter(pack.fitted.values()))
+    cut = next(one.threshold for one in constants.categories.values() if one.threshold is not None)
+    line = next(one for one in file.read_text().splitlines() if f"threshold: {cut!r}" in one)
+    draft = _typed(desk, file, line, line.replace(f"threshold: {cut!r}", "threshold: 0.0123"))
+    before = file.read_bytes()
+    with pytest.raises(Unusable, match="only an approver"):
+        saving.save(desk, "bob", file, draft, approver=False)
+    assert file.read_bytes() == before
+    assert drafts.draft_of(desk, file).unsaved
+    saving.save(desk, "anna", file, draft, approver=True)
+    assert b"0.0123" in file.read_bytes()
+    # What stood there before is another cut now: putting it back is an approver's as well.
+    back = _typed(desk, file, "threshold: 0.0123", f"threshold: {cut!r}")
+    with pytest.raises(Unusable, match="only an approver"):
+        saving.save(desk, "bob", file, back, approver=False)
+
+
+def test_an_author_saves_other_words_and_takes_numbers_out(team):
+    desk, file = team
+    draft = _typed(desk, file, "name: Support triage (example)", "name: Another")
+    saving.save(desk, "bob", file, draft, approver=False)
+    assert "name: Another" in file.read_text()
+    draft = _typed(desk, file, "[payment, refund,", "[payments, refund,")
+    assert saving.new_numbers(file.read_bytes(), draft.text.encode(), file.name) == []
+
+
+def test_numbers_do_not_come_in_by_a_copy(team):
+    desk, file = team
+    made = wizard.copy_pack(desk, "bob", file, "Mine", approver=False)
+    assert saving.new_numbers(b"", made.read_bytes(), made.name) == []
+    kept = wizard.copy_pack(desk, "anna", file, "Hers", approver=True)
+    assert saving.new_numbers(b"", kept.read_bytes(), kept.name) == ["smollm2-135m-instruct"]
+
+
+def test_only_an_approver_publishes(team):
+    desk, file = team
+    with pytest.raises(Unusable, match="Only an approver"):
+        publishing.published(desk, "bob", file, None, "", approver=False)
+    assert not (file.parent / "versions").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["audit.jsonl", ".workbench/settings.json", "packs/triage/versions/1.0.0.yaml"]
+)
+def test_a_message_by_hand_writes_into_packs_only(team, name):
+    from spinf_serve.workbench.pages import pack_bar
+    from spinf_serve.workbench.parts.editor.component import Sent
+
+    desk, file = team
+    place = desk.folder / name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text("mine\n")
+    message = Sent(name, "client", 1, 0, "client", file.read_text(), "save")
+    with pytest.raises(Unusable, match="no pack of this project"):
+        pack_bar._keep(desk, "bob", message, {"mine": {}})
+    assert place.read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"pack": "../../etc/passwd"},
+        {"pack": "\x00", "data": "\x00", "bits": "x" * 5_000},
+        {"row": PICTURE},
+        {"row": "../" * 50},
+        {"question": "nothing#99", "target": PICTURE, "chart": "no"},
+        {"at": "1e999", "cut": "none", "part": "none"},
+        {"upload": "../../x", "part": "import"},
+        {"queue": "../../x", "part": "label"},
+        {"sheet": "..", "mode": "sheet"},
+        {"tab": "none", "form": "none", "with": "../../x", "before": "official:../x"},
+    ],
+    ids=lambda params: "-".join(params),
+)
+@pytest.mark.parametrize("path", ["pack", "data", "run", "scores", "thresholds", "compare"])
+def test_addresses_that_mean_nothing_break_no_page(tmp_path, path, params):
+    example(tmp_path)
+    test = page(path, tmp_path, **params)
+    assert not test.exception
+    assert "![" not in "".join(
+        str(one.value) for one in (*test.markdown, *test.caption, *test.info)
+    )

@@ -11,7 +11,7 @@ Knows no screen and no model.
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +26,19 @@ from spinf_serve.workbench.example import make_example
 PROJECT_FILE: Final = "project.duckdb"
 LOCK_SECONDS: Final = 10.0
 _SETTINGS: Final = "settings.json"
+_KINDS: Final[Mapping[str, Any]] = {
+    "per_day": int | float,
+    "hour_price": int | float,
+    "mask": bool,
+    "mask_orders": bool,
+    "open_texts": bool,
+    "user": str,
+    "other_server": str,
+    "rules": dict,
+    "tour": dict,
+    "wizard": dict,
+}
+"""Settings of which a kind is asked -> the kind."""
 _PACK_LINE: Final = re.compile(rb"^[\"']?pack[\"']?\s*:", re.MULTILINE)
 MOST_PACKS: Final = 1_000
 """Files that are looked at for packs."""
@@ -73,6 +86,8 @@ class Desk:
             hidden = any(part.startswith(".") or part == "versions" for part in parts)
             if hidden or path.suffix not in (".yaml", ".yml", ".json") or not path.is_file():
                 continue
+            if not has_name(path):
+                continue
             if path.name in ("prompt-packs.json", "pack.schema.json"):
                 continue
             looked += 1
@@ -106,13 +121,30 @@ class Desk:
             found = json.loads((self.private / _SETTINGS).read_bytes())
         except (OSError, ValueError):
             return {}
-        return found if isinstance(found, dict) else {}
+        if not isinstance(found, dict):
+            return {}
+        # A file that was written by hand, or half: what cannot be is as if it were not set.
+        return {
+            name: value
+            for name, value in found.items()
+            if value is None or isinstance(value, _KINDS.get(name, object))
+        }
 
     def set(self, **values: Any) -> None:
         """Change settings; the others stay, also those that another tab sets meanwhile."""
+        self.change(lambda settings: values)
+
+    def change(self, how: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
+        """Change settings by what they are: nothing comes between looking and writing.
+
+        Args:
+            how: all settings -> those that change; what it raises leaves everything as it is.
+        """
         path = self.private / _SETTINGS
         with locked(path, LOCK_SECONDS):
-            write_beside(path, json.dumps(self.settings() | values, indent=1).encode())
+            settings = self.settings()
+            told = json.dumps(settings | dict(how(settings)), indent=1)
+            write_beside(path, told.encode())
 
 
 def open_desk(folder: Path) -> Desk:
@@ -151,6 +183,15 @@ def open_desk(folder: Path) -> Desk:
     except (OSError, TimeoutError) as error:
         raise Unusable(f"{shown(folder)} cannot be written: {error}") from None
     return Desk(folder, file)
+
+
+def has_name(path: Path) -> bool:
+    """Whether a file's name is text: pages cannot show one that is not."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_pack(path: Path, data: bytes) -> bool:

@@ -336,9 +336,15 @@ def _read(folder: Path) -> Job | None:
     if not lives and state not in ENDED:
         state, words = "broken", "its process ended without a word; it can be resumed"
     try:
-        return Job(folder, folder.name, **told, state=state, words=words, **status)
-    except TypeError:
+        found = Job(folder, folder.name, **told, state=state, words=words, **status)
+        datetime.fromisoformat(found.started)
+    except (TypeError, ValueError):
         return None
+    is_whole = isinstance(found.arguments, Mapping) and all(
+        isinstance(one, str) for one in (found.kind, found.title, found.user, found.subject)
+    )
+    is_whole = is_whole and all(isinstance(one, int) for one in (found.done, found.of))
+    return found if is_whole else None
 
 
 def _json(path: Path) -> dict[str, Any] | None:

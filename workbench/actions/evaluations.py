@@ -27,7 +27,8 @@ from spinf_serve.packs.atomic import write_beside
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.files import read_regular
 from spinf_serve.workbench.actions.pack_choices import file_of, pack_of
-from spinf_serve.workbench.desk import Desk, as_json, key_of
+from spinf_serve.workbench.audit import note
+from spinf_serve.workbench.desk import Desk, as_json, has_name, key_of
 from spinf_serve.workbench.job_kinds import Report
 
 FILES: Final[Mapping[str, tuple[str, str]]] = {
@@ -41,6 +42,7 @@ FILES: Final[Mapping[str, tuple[str, str]]] = {
 EVALUATION: Final = "evaluation:"
 """Begins the name of a side that was measured before."""
 
+_RULES: Final = "rules"
 MOST_REPORTS: Final = 100
 MOST_ROWS_TOLD: Final = 1_000
 """Fixed and broken rows of a target that are listed; their number is told in any case."""
@@ -192,6 +194,32 @@ def rule_fault(text: str) -> str | None:
     return None
 
 
+def rules_of(desk: Desk, pack: str) -> list[str]:
+    """The limits that the project keeps for a pack's file."""
+    kept = desk.settings().get(_RULES)
+    found = kept.get(pack) if isinstance(kept, dict) else None
+    return [str(one) for one in found] if isinstance(found, list) else []
+
+
+def keep_rules(desk: Desk, user: str, pack: str, rules: Sequence[str], *, seen: list[str]) -> None:
+    """Keep a pack's limits.
+
+    Raises `Unusable`, and keeps the others: somebody changed them since they were `seen`.
+    """
+
+    def changed(settings: dict[str, Any]) -> dict[str, Any]:
+        if rules_of(desk, pack) != seen:
+            raise Unusable(
+                "somebody else changed these limits meanwhile; nothing was overwritten. Look at them"
+                " as they are now, and change them again"
+            )
+        kept = settings.get(_RULES)
+        return {_RULES: {**(kept if isinstance(kept, dict) else {}), pack: list(rules)}}
+
+    desk.change(changed)
+    note(desk, user, "set limits", pack, before=seen, now=list(rules))
+
+
 def workflow(desk: Desk, wish: EvaluationWish) -> str:
     """A GitHub workflow that runs `command_for` on every pull request of the project's folder."""
     return _WORKFLOW.format(command=command_for(desk, wish))
@@ -289,7 +317,11 @@ def take_baseline(desk: Desk, name: str, data: bytes) -> Path:
 
 def baselines(desk: Desk) -> list[str]:
     """Names of the baselines that lie in the project."""
-    return [desk.name_of(file) for file in sorted((desk.folder / "baselines").glob("*.json"))]
+    return [
+        desk.name_of(file)
+        for file in sorted((desk.folder / "baselines").glob("*.json"))
+        if has_name(file)
+    ]
 
 
 def _file(desk: Desk, wish: SideWish) -> Path:

@@ -34,7 +34,7 @@ from spinf_serve.workbench.actions.asking import answering, copied_pack, copy_pa
 from spinf_serve.workbench.actions.pack_choices import pack_of
 from spinf_serve.workbench.actions.sheet_rows import make_table
 from spinf_serve.workbench.answering import Who
-from spinf_serve.workbench.desk import Desk, as_json
+from spinf_serve.workbench.desk import Desk, as_json, has_name
 from spinf_serve.workbench.job_kinds import Report
 from spinf_serve.workbench.jobs import Job
 
@@ -124,7 +124,9 @@ def lay_text(desk: Desk, text: str) -> Laid:
 def sheets_near(desk: Desk) -> list[Path]:
     """Files in the project's own folder of sheets that can be decided, sorted."""
     found = (desk.folder / "sheets").glob("*")
-    return sorted(one for one in found if one.suffix.removeprefix(".").lower() in ENDINGS)
+    return sorted(
+        one for one in found if one.suffix.removeprefix(".").lower() in ENDINGS and has_name(one)
+    )
 
 
 def laid(desk: Desk, id: str) -> Laid:

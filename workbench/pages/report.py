@@ -17,12 +17,15 @@ from spinf_serve.workbench.actions.evaluations import (
     digest_of_rows,
     folder_of,
     keep_baseline,
+    keep_rules,
     key_for,
     outcome_of,
     rule_fault,
+    rules_of,
     workflow,
 )
 from spinf_serve.workbench.audit import note
+from spinf_serve.workbench.desk import key_of
 from spinf_serve.workbench.frame import Bench, bench, stamp, told
 from spinf_serve.workbench.parts.job_box import job_box, latest
 from spinf_serve.workbench.parts.verdict import MARKS, figures_table, outcome_rows, told_of
@@ -67,26 +70,27 @@ def draw() -> None:
 
 def _rules(found: Bench, name: str) -> list[str]:
     """The limits, kept in the project for this pack."""
-    kept = found.desk.settings().get("rules", {})
-    mine = list(kept.get(name, []))
+    mine = rules_of(found.desk, name)
     with st.expander(f"Limits ({len(mine)})", expanded=not mine, icon=":material/rule:"):
         st.markdown(
             "One a line, such as `case.precision >= 0.9` or `refused <= 0.01`. With `surely` behind"
             " it the whole 95 % interval has to hold. What the pack's own proof promises is held in"
             " any case."
         )
+        # By what is kept: limits that another tab wrote come into this one, and not the other way.
         text = st.text_area(
-            "Limits", "\n".join(mine), key=f"rules-{name}", height=100, label_visibility="collapsed"
-        )
+            "Limits", "\n".join(mine), key=f"rules-{key_of(name, *mine)}", height=100,
+            label_visibility="collapsed",
+        )  # fmt: skip
         lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
         faults = [(line, fault) for line in lines if (fault := rule_fault(line)) is not None]
         for line, fault in faults:
             st.error(f"{code(line)}: {plain(fault)}")
         st.caption(f"Figures: {', '.join(METRICS)}.")
         if not faults and lines != mine:
-            found.desk.set(rules={**kept, name: lines})
-            note(found.desk, found.user, "set limits", name, before=mine, now=lines)
-            mine = lines
+            with told():
+                keep_rules(found.desk, found.user, name, lines, seen=mine)
+                st.rerun()
     return mine
 
 

@@ -65,7 +65,10 @@ class XlsxSheet:
                     if isinstance(cell, str):
                         cell = ILLEGAL_CHARACTERS_RE.sub("\ufffd", cell)
                     if cell is not None:
-                        sheet.cell(number, column, cell)
+                        written = sheet.cell(number, column, cell)
+                        if written.data_type == "f":
+                            # A text that begins with = is none.
+                            written.data_type = "s"
             with beside(out) as part:
                 book.save(part)
         finally:

@@ -10,6 +10,8 @@ import altair as alt
 import pandas as pd
 import streamlit as st
 
+from spinf_serve.workbench.parts.tables import as_csv
+
 BLUE: Final = "#0072B2"
 ORANGE: Final = "#D55E00"
 GREY: Final = "#999999"
@@ -102,7 +104,7 @@ def show(
         )
     st.download_button(
         "Data (CSV)",
-        lambda: data.to_csv(index=False).encode(),
+        lambda: as_csv(data),
         file_name=f"{name}.csv",
         mime="text/csv",
         key=f"{key}-data",

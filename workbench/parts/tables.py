@@ -8,6 +8,7 @@ import streamlit as st
 
 PAGE_ROWS: Final = 50
 
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 MOST_DOWNLOADED: Final = 100_000
 """Rows of a table that are downloaded at most."""
 
@@ -79,6 +80,16 @@ def paged(
     return first + rows[0] if rows else None
 
 
+def as_csv(data: pd.DataFrame) -> bytes:
+    """A table for a spreadsheet, in which no text is a formula: one that begins as such is quoted."""
+    texts = {
+        name: [f"'{one}" if isinstance(one, str) and one[:1] in _FORMULA else one for one in column]
+        for name, column in data.items()
+        if not pd.api.types.is_numeric_dtype(column)
+    }
+    return data.assign(**texts).to_csv(index=False).encode()  # type: ignore[arg-type]
+
+
 def download(
     count: int, fetch: Callable[[int, int], pd.DataFrame], name: str, key: str, label: str = "CSV"
 ) -> None:
@@ -94,7 +105,7 @@ def download(
         told = f"The first {most:,} of {count:,} rows: filter to get others."
     st.download_button(
         label,
-        lambda: fetch(0, most).to_csv(index=False).encode(),
+        lambda: as_csv(fetch(0, most)),
         file_name=f"{name}.csv",
         mime="text/csv",
         key=f"{key}-download",

@@ -1,15 +1,25 @@
 """The workbench among hostile names, texts, addresses, files and users."""
 
 import asyncio
+import errno
+import io
+import json
+import os
+from types import SimpleNamespace
 
+import pandas as pd
 import pytest
+import streamlit as st
 
+from spinf_serve.evals.sheets import Column, open_sheet, wanted_of
 from spinf_serve.packs.errors import Unusable
-from spinf_serve.workbench.actions import drafts, publishing, saving, wizard
+from spinf_serve.workbench.actions import drafts, publishing, saving, sheets, uploads, wizard
+from spinf_serve.workbench.actions.evaluations import keep_rules, rules_of
+from spinf_serve.workbench.parts.tables import as_csv
 from spinf_serve.workbench.parts.words import code, plain
 from spinf_serve.workbench.shield import Shield, policy
 from tests.workbench.data_desks import example, pack_of
-from tests.workbench.support import page, read
+from tests.workbench.support import messages, page, read
 
 PICTURE = "![x](http://elsewhere.invalid/x.png)"
 
@@ -178,3 +188,124 @@ def test_addresses_that_mean_nothing_break_no_page(tmp_path, path, params):
     assert "![" not in "".join(
         str(one.value) for one in (*test.markdown, *test.caption, *test.info)
     )
+
+
+def test_a_downloaded_table_holds_no_formula():
+    data = pd.DataFrame({"text": ["=1+1", "@x", "-1", "fine", None], "p": [-0.5, 1, 2, 3, 4]})
+    lines = as_csv(data).decode().splitlines()
+    assert lines == ["text,p", "'=1+1,-0.5", "'@x,1.0", "'-1,2.0", "fine,3.0", ",4.0"]
+
+
+def test_an_added_cell_of_a_worksheet_is_no_formula(tmp_path):
+    from openpyxl import Workbook, load_workbook
+
+    book = Workbook()
+    book.active.append(["text"])
+    book.active.append(["hello"])
+    book.save(tmp_path / "in.xlsx")
+    sheet = open_sheet(tmp_path / "in.xlsx")
+    added = [Column("spinf_reason", is_number=False)]
+    sheet.write(tmp_path / "out.xlsx", wanted_of(sheet, "text", (), added), [["=HYPERLINK(1)"]])
+    cell = load_workbook(tmp_path / "out.xlsx").active.cell(2, 2)
+    assert (cell.value, cell.data_type) == ("=HYPERLINK(1)", "s")
+
+
+def test_limits_of_another_tab_are_not_undone(team):
+    desk, _ = team
+    keep_rules(desk, "anna", "a.yaml", ["refused <= 0.1"], seen=[])
+    keep_rules(desk, "lee", "b.yaml", ["refused <= 0.2"], seen=[])
+    with pytest.raises(Unusable, match="somebody else"):
+        keep_rules(desk, "bob", "a.yaml", ["refused <= 0.9"], seen=[])
+    assert rules_of(desk, "a.yaml") == ["refused <= 0.1"]
+    assert rules_of(desk, "b.yaml") == ["refused <= 0.2"]
+
+
+def test_damaged_files_break_no_page(team):
+    desk, _ = team
+    settings = {
+        "per_day": "x",
+        "rules": [],
+        "tour": [1],
+        "wizard": 7,
+        "hour_price": "z",
+        "user": {},
+    }
+    (desk.private / "settings.json").write_text(json.dumps(settings))
+    assert desk.settings() == {}
+    job = {"kind": "run", "title": None, "user": 1, "subject": "", "started": "x", "arguments": {}}
+    for name, text in (
+        ("jobs/a/job.json", "{"),
+        ("jobs/b/job.json", json.dumps(job)),
+        ("uploads/aaaaaaaa/about.json", '{"name": 1}'),
+        ("queues/x.json", '{"a": ['),
+        ("tried.json", "[]"),
+    ):
+        place = desk.private / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    (desk.private / "queues" / "x.parquet").write_bytes(b"x")
+    (desk.folder / "audit.jsonl").write_bytes(b'\xff\xfe{"at":1}\nnull\n')
+    for path, params in (
+        ("run", {}), ("history", {}), ("report", {}), ("try_it", {}), ("pack", {"new": "1"}),
+        ("data", {"part": "import"}), ("data", {"part": "label"}),
+    ):  # fmt: skip
+        assert not page(path, desk.folder, **params).exception
+
+
+def test_a_file_whose_name_is_no_text_breaks_no_page(team):
+    desk, _ = team
+    for place in (b"packs/\xff.yaml", b"sheets/\xff.csv"):
+        whole = os.path.join(os.fsencode(desk.folder), place)
+        os.makedirs(os.path.dirname(whole), exist_ok=True)
+        with open(whole, "w") as file:
+            file.write("pack: a/b\n")
+    assert not page("pack", desk.folder).exception
+    assert not page("run", desk.folder, mode="sheet").exception
+
+
+def test_what_the_system_refuses_is_told(team, monkeypatch):
+    desk, _ = team
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(desk.private / "x"))
+
+    monkeypatch.setattr("spinf_serve.workbench.pages.history._changes", full)
+    test = page("history", desk.folder)
+    assert not test.exception
+    assert "No space left" in messages(test)
+
+
+@pytest.mark.parametrize("given", [["eva", "anna"], ["x" * 100], ["a\x07"], [" "], []])
+def test_a_header_that_names_nobody_lets_nobody_in(team, monkeypatch, given):
+    desk, _ = team
+    headers = SimpleNamespace(get_all=lambda name: given, get=lambda name: None)
+    monkeypatch.setattr(
+        "spinf_serve.workbench.frame.st", Streamlit(st, SimpleNamespace(headers=headers))
+    )
+    test = page("history", desk.folder, how={"user_header": "X-User", "approvers": {"anna"}})
+    assert "names nobody" in messages(test)
+    assert not test.tabs
+
+
+class Streamlit:
+    """Streamlit with another context."""
+
+    def __init__(self, own, context):
+        self._own, self.context = own, context
+
+    def __getattr__(self, name):
+        return getattr(self._own, name)
+
+
+def test_texts_about_harm_are_in_no_first_look(team):
+    desk, file = team
+    file.write_text(file.read_text().replace("tags: [support,", "tags: [moderation,", 1))
+    kept = uploads.keep_file(desk, "eva", "new.csv", io.BytesIO(b"id,text\n1,terrible words\n"))
+    test = page("data", desk.folder, part="import", upload=kept.id)
+    assert not test.exception
+    assert "terrible" not in "".join(str(one.value) for one in test.dataframe)
+    laid = sheets.lay(desk, "new.csv", io.BytesIO(b"text\nterrible words\n"))
+    test = page("run", desk.folder, mode="sheet", sheet=laid.id)
+    assert "terrible" not in messages(test)
+    next(one for one in test.toggle if one.key == f"sheet-first-{laid.id}").set_value(True).run()
+    assert "terrible" in messages(test)

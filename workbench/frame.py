@@ -30,6 +30,11 @@ from spinf_serve.workbench.started import Started, approves, started
 CHOICE: Final = ("pack", "data", "split", "bits")
 """Parameters of an address that every page has."""
 
+_SCORES_OF: Final = (
+    "Whose kept answers the pages show. Answers of a model on another kind of machine are kept apart,"
+    " under another digest: the last digits differ."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
@@ -134,7 +139,7 @@ def bench() -> Bench:
         data = _choose("Rows", "data", [one.name for one in sets])
         split = _split(desk, data)
         labels = {one.bits: f"{one.served} · {one.bits[:8]}" for one in models}
-        bits = _choose("Scores of", "bits", list(labels), labels.__getitem__)
+        bits = _choose("Scores of", "bits", list(labels), labels.__getitem__, help=_SCORES_OF)
         glossary_button()
     _give_address()
     by_bits = {one.bits: one for one in models}
@@ -262,6 +267,7 @@ def _choose(
     options: list[str],
     shown: Callable[[str], str] = str,
     none: str | None = None,
+    help: str | None = None,
 ) -> str | None:
     """One of some names; a choice that is gone falls back to the first."""
     key = f"choice-{name}"
@@ -284,6 +290,7 @@ def _choose(
         format_func=lambda one: str(none) if one is None else shown(one),
         key=f"widget-{name}",
         on_change=taken,
+        help=help,
     )
     chosen: str | None = st.session_state[key]
     return chosen

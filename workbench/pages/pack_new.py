@@ -43,11 +43,11 @@ def open_button() -> None:
 def draw(bench: Bench) -> None:
     """Draw the ways to begin a pack."""
     with st.container(border=True):
-        title, close = st.columns([8, 1], vertical_alignment="center")
-        title.subheader("New pack")
-        close.button(
-            "Close", key="new-close", on_click=set_param, args=("new", None), width="stretch"
-        )
+        with st.container(
+            horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
+        ):
+            st.subheader("New pack", width="content")
+            st.button("Close", key="new-close", on_click=set_param, args=("new", None))
         way = st.segmented_control(
             "How", WAYS, default=WAYS[0], key="new-way", required=True,
             label_visibility="collapsed",
@@ -146,7 +146,7 @@ def _sentences(bench: Bench) -> None:
         st.warning(f"The first {MOST_SENTENCES} sentences are taken; add others later in the form.")
     st.markdown("**These questions come out.** Untick what you do not want, reword what you like.")
     st.caption(
-        "The first word speaks for what you wrote, the second against it. Short everyday words that"
+        "The model goes on where **{?}** stands. The first word speaks for what you wrote, the second against it. Short everyday words that"
         " are about as likely there work best. Nothing is written before you press the button below."
     )
     given = [
@@ -212,6 +212,9 @@ def _create(bench: Bench, given: list[tuple[Proposal, list[Ask]]], kept: dict[st
         st.error(f"Not yet:\n\n{said}", icon=":material/error:")
     elif not name:
         st.info("Give the pack a name.")
+    silent = [plain(one.label) for one, asks in given if not asks]
+    if silent and not said:
+        st.warning(f"Left out, since no question of theirs is ticked: {'; '.join(silent)}.")
     with st.expander("The file that will be written"):
         st.code(text or "", language="yaml")
     st.button(
@@ -235,7 +238,7 @@ def _opened(bench: Bench, file: Path) -> None:
     choose(pack=bench.desk.name_of(file))
     set_param("new", None)
     st.session_state["tab"] = "Form"
-    st.session_state["new-told"] = ("success", f"Made {bench.desk.name_of(file)}.")
+    st.toast(f"Made {plain(bench.desk.name_of(file))}.", icon=":material/check:")
 
 
 def _field(
@@ -268,14 +271,12 @@ class _noted:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if isinstance(error, (InvalidPack, SpinfError, Unusable)):
-            st.session_state["new-told"] = ("error", str(error))
+            st.session_state["new-told"] = str(error)
             return True
         return False
 
 
 def _say() -> None:
-    kind, words = st.session_state.pop("new-told", ("", ""))
-    if kind == "error":
+    words = st.session_state.pop("new-told", None)
+    if words:
         st.error(plain(words))
-    elif words:
-        st.success(plain(words))

@@ -209,7 +209,17 @@ def _command(found: Bench, wish: EvaluationWish) -> None:
     st.subheader("In CI")
     st.markdown("The command that judges the same; run it in the project's folder:")
     st.code(command_for(found.desk, wish), language="bash", wrap_lines=True)
-    st.markdown("It ends with 0 pass, 1 regression, 2 error, 3 cannot judge, 4 stale fingerprint.")
+    if found.bits is not None:
+        st.caption(
+            "It asks the model of the machine where it runs about all rows whose answers are not kept"
+            f" for it yet. With `--bits {found.bits[:12]}` it judges the scores chosen at the left and"
+            " asks nobody."
+        )
+    st.markdown(
+        "Its exit code says what it found: 0, every rule holds; 1, one is broken (regression);"
+        " 2, it could not run; 3, too few labels to judge; 4, the scores come from another model than"
+        " the pack's proof (stale fingerprint)."
+    )
     with st.expander("As a GitHub workflow", icon=":material/code:"):
         text = workflow(found.desk, wish)
         st.code(text, language="yaml")

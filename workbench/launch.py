@@ -7,6 +7,7 @@ from typing import Any, Final
 from spinf_serve.workbench.desk import open_desk
 from spinf_serve.workbench.shield import put_up
 from spinf_serve.workbench.started import Started, start_as
+from spinf_serve.workbench.warm import warm_up
 
 MOST_UPLOAD_MB: Final = 1_024
 
@@ -47,5 +48,6 @@ def run(how: Started, host: str, port: int) -> None:
     flags = {**OPTIONS, "server.address": host, "server.port": port}
     named = {name.replace(".", "_"): value for name, value in flags.items()}
     bootstrap.load_config_options(flag_options=named)
+    warm_up()
     script = str(Path(__file__).parent / "entry" / "app.py")
     bootstrap.run(script, False, [], named)

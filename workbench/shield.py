@@ -81,6 +81,6 @@ def put_up() -> None:
     starlette_app = import_module("streamlit.web.server.starlette.starlette_app")
     middleware = import_module("starlette.middleware").Middleware
     own = starlette_app.create_streamlit_middleware
-    starlette_app.create_streamlit_middleware = lambda: [middleware(Shield), *own()]
+    vars(starlette_app)["create_streamlit_middleware"] = lambda: [middleware(Shield), *own()]
     # A connection from a page of elsewhere would have it fetch that from a server of Amazon's.
-    import_module("streamlit.net_util").get_external_ip = lambda: None
+    vars(import_module("streamlit.net_util"))["get_external_ip"] = lambda: None

@@ -13,8 +13,8 @@ from tests.workbench.data_desks import example
 def evil(name: str) -> str:
     """A picture of elsewhere that names where it was drawn, and what else Markdown and HTML know."""
     return (
-        f"![{name}](http://elsewhere.invalid/{name}.png) <img src=x onerror='window.run=1'>"
-        " [l](javascript:window.run=1) :material/delete: $x^2$ `c` :red[r] </script>"
+        f"![{name}](http://elsewhere.invalid/{name}.png) <img src=x onerror='window.hasRun=1'>"
+        " [l](javascript:window.hasRun=1) :material/delete: $x^2$ `c` :red[r] </script>"
     )
 
 

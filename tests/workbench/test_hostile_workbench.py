@@ -6,6 +6,7 @@ import io
 import json
 import os
 from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -75,6 +76,10 @@ def test_the_policy_lets_nothing_be_fetched_from_elsewhere():
     )
 
 
+async def _nothing():
+    return {}
+
+
 async def _answer(scope, receive, send):
     await send({"type": "http.response.start", "status": 200, "headers": [(b"x", b"y")]})
     await send({"type": "http.response.body", "body": b""})
@@ -86,7 +91,7 @@ def test_every_answer_carries_the_policy():
     async def send(message):
         sent.append(message)
 
-    asyncio.run(Shield(_answer)({"type": "http"}, None, send))
+    asyncio.run(Shield(_answer)({"type": "http"}, _nothing, send))
     names = {name for name, _ in sent[0]["headers"]}
     assert {b"x", b"content-security-policy", b"x-content-type-options"} <= names
 
@@ -232,7 +237,14 @@ def test_damaged_files_break_no_page(team):
     }
     (desk.private / "settings.json").write_text(json.dumps(settings))
     assert desk.settings() == {}
-    job = {"kind": "run", "title": None, "user": 1, "subject": "", "started": "x", "arguments": {}}
+    job: dict[str, Any] = {
+        "kind": "run",
+        "title": None,
+        "user": 1,
+        "subject": "",
+        "started": "x",
+        "arguments": {},
+    }
     for name, text in (
         ("jobs/a/job.json", "{"),
         ("jobs/b/job.json", json.dumps(job)),
@@ -245,10 +257,11 @@ def test_damaged_files_break_no_page(team):
         place.write_text(text)
     (desk.private / "queues" / "x.parquet").write_bytes(b"x")
     (desk.folder / "audit.jsonl").write_bytes(b'\xff\xfe{"at":1}\nnull\n')
-    for path, params in (
+    pages: list[tuple[str, dict[str, Any]]] = [
         ("run", {}), ("history", {}), ("report", {}), ("try_it", {}), ("pack", {"new": "1"}),
         ("data", {"part": "import"}), ("data", {"part": "label"}),
-    ):  # fmt: skip
+    ]  # fmt: skip
+    for path, params in pages:
         assert not page(path, desk.folder, **params).exception
 
 

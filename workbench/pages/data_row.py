@@ -137,7 +137,11 @@ def _choice(
     ):
         memory["seen"] = st.session_state[key] = shown
     value = st.segmented_control(
-        f"You say ({found.user})", given, key=key, required=shown is not None
+        f"You say ({plain(found.user)})",
+        given,
+        format_func=plain,
+        key=key,
+        required=shown is not None,
     )
     if value is None or value == memory["seen"]:
         return

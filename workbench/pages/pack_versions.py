@@ -140,8 +140,13 @@ def _do_publish(bench: Bench, draft: Draft, part: str | None, note: str) -> None
     state = pack_bar.editor_state()
     try:
         done = publishing.published(
-            bench.desk, bench.user, draft.file, part, note, approver=bench.approver
-        )  # type: ignore[arg-type]
+            bench.desk,
+            bench.user,
+            draft.file,
+            part,  # type: ignore[arg-type]
+            note,
+            approver=bench.approver,
+        )
     except InvalidPack as invalid:
         state["told"] = ("error", f"Not published: {invalid.faults[0]}")
     except (SpinfError, Unusable) as fault:

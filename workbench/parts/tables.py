@@ -87,7 +87,8 @@ def as_csv(data: pd.DataFrame) -> bytes:
         for name, column in data.items()
         if not pd.api.types.is_numeric_dtype(column)
     }
-    return data.assign(**texts).to_csv(index=False).encode()  # type: ignore[arg-type]
+    told: str = data.assign(**texts).to_csv(index=False)
+    return told.encode()
 
 
 def download(

@@ -1,6 +1,6 @@
 """All pages with names and texts of others: nothing is run, and nothing is even tried to be fetched."""
 
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 
@@ -47,11 +47,11 @@ def test_nothing_is_run_or_fetched(bench, path, params):
             "console",
             lambda told: blocked.append(told.text) if "Security Policy" in told.text else None,
         )
-        page.goto(bench.url + "/" + path + "?" + _query({"pack": PACK, **params}))
+        page.goto(bench.url + "/" + path + "?" + urlencode({"pack": PACK, **params}))
         page.wait_for_selector("h1")
         page.wait_for_function(SETTLED)
         page.wait_for_timeout(700)
-        assert page.evaluate("() => window.run") is None
+        assert page.evaluate("() => window.hasRun") is None
         assert page.locator("[data-testid=stException]").count() == 0
         pictures = "() => [...document.images].filter(one => one.src.includes('elsewhere')).length"
         assert page.evaluate(pictures) == 0
@@ -76,9 +76,3 @@ def test_a_picture_that_slips_through_is_not_fetched(bench):
             " 'http://elsewhere.invalid/x.png'; })"
         )
     assert told == "img-src"
-
-
-def _query(params: dict[str, str]) -> str:
-    from urllib.parse import urlencode
-
-    return urlencode(params)

@@ -20,6 +20,9 @@ UNDETERMINED: Final = "und"
 
 _FETCHED: Final = 10_000
 
+_DIGESTED: Final = 50_000
+"""Rows whose labels are gathered at once for a digest, about: so many hold its memory down."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -92,30 +95,52 @@ def data_digest(project: Project, dataset: str, split: str | None = None) -> str
 
 def digest_of(connection: duckdb.DuckDBPyConnection, dataset: str, split: str | None = None) -> str:
     """As `data_digest`, on a connection that is open."""
-    found = connection.execute(
-        f"""
-        WITH said AS (
-            SELECT row_id, list(
-                [target, coalesce(value, '') || CASE WHEN {CHOSEN} THEN ', chosen' ELSE '' END]
-                ORDER BY target
-            ) AS labels
-            FROM ({RESOLVED}) JOIN item USING (dataset, row_id) WHERE dataset = $dataset
-            GROUP BY row_id
-        )
-        SELECT sha256(CAST(to_json([
-            row_id, content_digest, context, CAST(parameters AS VARCHAR), grp, split, drawn,
-            CAST(weight AS VARCHAR), CAST(to_json(labels) AS VARCHAR)
-        ]) AS VARCHAR))
-        FROM item LEFT JOIN said USING (row_id)
-        WHERE dataset = $dataset AND ($split IS NULL OR split = $split)
-        ORDER BY row_id
-        """,
-        {"dataset": dataset, "split": split},
-    )
     whole = sha256()
-    while part := found.fetchmany(_FETCHED):
-        whole.update("".join(digest for (digest,) in part).encode())
+    for low, high in _windows(connection, dataset):
+        found = connection.execute(
+            f"""
+            WITH part AS (
+                FROM item WHERE dataset = $dataset AND ($low IS NULL OR row_id >= $low)
+                AND ($high IS NULL OR row_id < $high)
+            ), said AS (
+                SELECT row_id, list(
+                    [target, coalesce(value, '') || CASE WHEN {CHOSEN} THEN ', chosen' ELSE '' END]
+                    ORDER BY target
+                ) AS labels
+                FROM ({RESOLVED}) JOIN item USING (dataset, row_id) WHERE dataset = $dataset
+                AND ($low IS NULL OR row_id >= $low) AND ($high IS NULL OR row_id < $high)
+                GROUP BY row_id
+            )
+            SELECT sha256(CAST(to_json([
+                row_id, content_digest, context, CAST(parameters AS VARCHAR), grp, split, drawn,
+                CAST(weight AS VARCHAR), CAST(to_json(labels) AS VARCHAR)
+            ]) AS VARCHAR))
+            FROM part LEFT JOIN said USING (row_id)
+            WHERE $split IS NULL OR split = $split
+            ORDER BY row_id
+            """,
+            {"dataset": dataset, "split": split, "low": low, "high": high},
+        )
+        while part := found.fetchmany(_FETCHED):
+            whole.update("".join(digest for (digest,) in part).encode())
     return whole.hexdigest()
+
+
+def _windows(
+    connection: duckdb.DuckDBPyConnection, dataset: str
+) -> list[tuple[str | None, str | None]]:
+    """Ranges of row ids, from and below, that hold about `_DIGESTED` rows each and all together."""
+    step = max(1, _DIGESTED // 50)
+    some = [
+        id
+        for (id,) in connection.execute(
+            "SELECT row_id FROM item WHERE dataset = ? AND number % ? = 0 ORDER BY row_id",
+            [dataset, step],
+        ).fetchall()
+    ]
+    # The middle of a range of 50 among some of the ids, so that few rows are one range.
+    ends: list[str | None] = list(dict.fromkeys(some[50::50]))
+    return list(zip([None, *ends], [*ends, None], strict=True))
 
 
 def delete_rows(project: Project, dataset: str, row_ids: Sequence[str]) -> int:

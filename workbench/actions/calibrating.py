@@ -33,7 +33,7 @@ from spinf_serve.packs.pack import Constants, Pack
 from spinf_serve.workbench.actions import certifying
 from spinf_serve.workbench.desk import Desk
 from spinf_serve.workbench.job_kinds import Report
-from spinf_serve.workbench.views import Building, View, view_of
+from spinf_serve.workbench.views import Building, View, project_open, view_of
 
 KIND: Final = "calibrate"
 
@@ -84,6 +84,17 @@ def targets_of(desk: Desk, pack: Pack, dataset: str) -> list[str]:
         for prompt in question.prompts
     ]
     return [one for one in (*pack.categories, *asked) if one in labelled]
+
+
+def labelled_rows(desk: Desk, dataset: str, target: str, split: str | None) -> int:
+    """How many rows are labelled for a target, whether they were answered or not."""
+    with project_open(desk) as connection:
+        found = connection.execute(
+            "SELECT count(DISTINCT row_id) FROM label JOIN item USING (dataset, row_id)"
+            " WHERE dataset = $1 AND target = $2 AND ($3 IS NULL OR split = $3)",
+            [dataset, target, split],
+        ).fetchall()
+    return int(found[0][0])
 
 
 def stated(

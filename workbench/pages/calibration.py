@@ -12,6 +12,7 @@ from spinf_serve.workbench.actions.calibrating import (
     BINS,
     KIND,
     Stated,
+    labelled_rows,
     stated,
     targets_of,
     worked_out,
@@ -70,20 +71,23 @@ def _draw(found: Bench) -> None:
         )
         return
     view = need_view(found, pack)
-    rows = _stated(
-        (str(found.desk.file), view.key, stamp(found.desk), dataset, target, found.split, mapped),
-        found.desk,
-        view,
-        pack,
+    labelled = _labelled(
+        str(found.desk.file), stamp(found.desk), dataset, target, found.split, found.desk
     )
-    if not len(rows.p):
+    if labelled <= AT_ONCE:
+        key = (str(found.desk.file), view.key, stamp(found.desk), dataset, target, found.split)
+        rows = _stated((*key, mapped), found.desk, view, pack)
+        figures = _worked_out((*key, mapped), binning, rows) if len(rows.p) else {"rows": 0}
+    else:
+        worked = _by_job(found, view, pack, labelled, target, mapped, binning)
+        if worked is None:
+            return
+        figures = worked
+    if not figures["rows"]:
         where = "" if found.split is None else f" of the split {plain(found.split)}"
         st.info(
             f"No answered row{where} has a yes or no for this. Label rows on the page **Data**."
         )
-        return
-    figures = _figures(found, view, pack, rows, target, mapped, binning)
-    if figures is None:
         return
     _show(figures, target, pack, found)
 
@@ -150,19 +154,28 @@ def _stated(key: tuple[Any, ...], _desk: Desk, _view: View, _pack: Pack) -> Stat
     return stated(_desk, _view, _pack, dataset, target, split, mapped=mapped)
 
 
-def _figures(
+@st.cache_data(show_spinner=False, max_entries=32)
+def _labelled(
+    file: str,
+    stamp: tuple[int, int],
+    dataset: str,
+    target: str,
+    split: str | None,
+    _desk: Desk,
+) -> int:
+    return labelled_rows(_desk, dataset, target, split)
+
+
+def _by_job(
     found: Bench,
     view: View,
     pack: Pack,
-    rows: Stated,
+    labelled: int,
     target: str,
     mapped: bool,
     binning: str,
 ) -> dict[str, Any] | None:
     """All figures; None while a job works them out, which is drawn then."""
-    if len(rows.p) <= AT_ONCE:
-        key = (str(found.desk.file), view.key, stamp(found.desk), found.dataset, target)
-        return _worked_out((*key, found.split, mapped), binning, rows)
     if found.file is None or found.model is None or found.dataset is None:
         raise AssertionError("a page with scores has a pack, rows and a model")
     arguments = {
@@ -186,7 +199,7 @@ def _figures(
     result = job.result() if job.state == "done" else None
     if result is None:
         st.info(
-            f"{len(rows.p):,} labelled rows take a moment. This is worked out once, and goes on when"
+            f"{labelled:,} labelled rows take a moment. This is worked out once, and goes on when"
             " the page is left."
         )
         job_box(found.desk, found.user, job.id)

@@ -13,9 +13,10 @@ from spinf_serve.evals.data.exporting import export_labels, export_rows
 from spinf_serve.evals.data.importing import import_rows
 from spinf_serve.evals.data.labels import Label, put_labels
 from spinf_serve.evals.data.readers import Source
-from spinf_serve.evals.data.rows import data_digest, delete_rows, rows
+from spinf_serve.evals.data.rows import _windows, data_digest, delete_rows, rows
 from spinf_serve.evals.project import create
 from spinf_serve.packs.errors import Unusable
+from tests.workbench.score_desks import scored
 
 SECRET = "a-text-that-must-be-gone"
 
@@ -190,3 +191,14 @@ def test_a_file_that_cannot_be_written_is_said_and_the_old_one_stays(project, tm
         export_rows(project, "d", tmp_path / "out.csv", text=True)
     assert not list(tmp_path.glob(".*.part"))
     duckdb.connect(str(project.path), read_only=True).close()
+
+
+def test_the_digest_is_the_same_however_many_rows_are_read_at_once(tmp_path, monkeypatch):
+    desk = scored(tmp_path / "desk", 333, questions=2)
+    for split in (None, "fit"):
+        at_once = data_digest(desk.project, "d", split)
+        with monkeypatch.context() as patched:
+            patched.setattr("spinf_serve.evals.data.rows._DIGESTED", 50)
+            with desk.project.open(write=False) as connection:
+                assert len(_windows(connection, "d")) > 3
+            assert data_digest(desk.project, "d", split) == at_once

@@ -24,6 +24,7 @@ from spinf_serve.workbench.actions.project_settings import MOST_NAME
 from spinf_serve.workbench.desk import Desk, open_desk
 from spinf_serve.workbench.parts.glossary import glossary_button
 from spinf_serve.workbench.parts.tour import draw_tour
+from spinf_serve.workbench.parts.words import message as as_message
 from spinf_serve.workbench.parts.words import plain
 from spinf_serve.workbench.started import Started, approves, started
 
@@ -93,7 +94,9 @@ class Bench:
                 " for it. Mend them on the page **Pack**."
             )
             for fault in found.faults[:10]:
-                st.markdown(f"- line {fault.line}, column {fault.column}: {plain(fault.message)}")
+                st.markdown(
+                    f"- line {fault.line}, column {fault.column}: {as_message(fault.message)}"
+                )
             st.stop()
         return found.pack
 
@@ -181,9 +184,9 @@ def told() -> Iterator[None]:
         yield
     except InvalidPack as invalid:
         for fault in invalid.faults[:20]:
-            st.error(plain(fault))
+            st.error(as_message(fault))
     except (SpinfError, Unusable) as fault:
-        st.error(plain(fault))
+        st.error(as_message(fault))
     except OSError as fault:
         st.error(_of_system(fault))
 

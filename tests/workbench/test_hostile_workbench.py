@@ -17,7 +17,7 @@ from spinf_serve.packs.errors import Unusable
 from spinf_serve.workbench.actions import drafts, publishing, saving, sheets, uploads, wizard
 from spinf_serve.workbench.actions.evaluations import keep_rules, rules_of
 from spinf_serve.workbench.parts.tables import as_csv
-from spinf_serve.workbench.parts.words import code, plain
+from spinf_serve.workbench.parts.words import code, message, plain
 from spinf_serve.workbench.shield import Shield, policy
 from tests.workbench.data_desks import example, pack_of
 from tests.workbench.support import messages, page, read
@@ -64,6 +64,11 @@ def test_code_cannot_be_left(text):
     assert fence not in told[len(fence) : -len(fence)]
 
 
+def test_a_message_keeps_its_code_and_nothing_of_others():
+    assert message("no 'urgen'; did you mean `urgent`?") == "no 'urgen'; did you mean `urgent`?"
+    assert message(f"{PICTURE} `{PICTURE}`") == f"{plain(PICTURE)} {code(PICTURE)}"
+
+
 def test_the_policy_lets_nothing_be_fetched_from_elsewhere():
     told = policy(b"<script>window.a = 1</script>")
     parts = dict(part.split(" ", 1) for part in told.split("; "))
@@ -88,8 +93,8 @@ async def _answer(scope, receive, send):
 def test_every_answer_carries_the_policy():
     sent = []
 
-    async def send(message):
-        sent.append(message)
+    async def send(answer):
+        sent.append(answer)
 
     asyncio.run(Shield(_answer)({"type": "http"}, _nothing, send))
     names = {name for name, _ in sent[0]["headers"]}
@@ -163,9 +168,9 @@ def test_a_message_by_hand_writes_into_packs_only(team, name):
     place = desk.folder / name
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text("mine\n")
-    message = Sent(name, "client", 1, 0, "client", file.read_text(), "save")
+    sent = Sent(name, "client", 1, 0, "client", file.read_text(), "save")
     with pytest.raises(Unusable, match="no pack of this project"):
-        pack_bar._keep(desk, "bob", message, {"mine": {}})
+        pack_bar._keep(desk, "bob", sent, {"mine": {}})
     assert place.read_text() == "mine\n"
 
 

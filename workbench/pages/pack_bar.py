@@ -14,6 +14,7 @@ from spinf_serve.workbench.desk import Desk, key_of
 from spinf_serve.workbench.frame import Bench
 from spinf_serve.workbench.parts.calm import whole
 from spinf_serve.workbench.parts.editor.component import Sent, sent
+from spinf_serve.workbench.parts.words import message as as_message
 from spinf_serve.workbench.parts.words import plain
 from spinf_serve.workbench.started import approves
 
@@ -277,9 +278,9 @@ def _say() -> None:
     if told is not None:
         kind, words = told
         if kind == "error":
-            st.error(plain(words))
+            st.error(as_message(words))
         else:
-            st.toast(plain(words), icon=":material/check:")
+            st.toast(as_message(words), icon=":material/check:")
 
 
 def _many(count: int, noun: str) -> str:

@@ -15,7 +15,7 @@ from spinf_serve.workbench.desk import key_of
 from spinf_serve.workbench.frame import Bench
 from spinf_serve.workbench.pages import pack_bar
 from spinf_serve.workbench.parts.editor.component import editor
-from spinf_serve.workbench.parts.words import plain
+from spinf_serve.workbench.parts.words import message as as_message
 
 MOST_SHOWN = 12
 
@@ -92,7 +92,7 @@ def _faults(bench: Bench, draft: Draft, found: Checked) -> None:
                 help="Go there in the editor.",
                 on_click=partial(pack_bar.jump_to, mark.line, mark.column),
             )
-            st.markdown(plain(mark.message))
+            st.markdown(as_message(mark.message))
             if mark.fix is not None:
                 st.button(
                     mark.fix.label,

@@ -17,6 +17,7 @@ from spinf_serve.workbench.pages.pack_forms_more import draw_about, draw_context
 from spinf_serve.workbench.pages.pack_forms_parts import draw_categories, draw_reads
 from spinf_serve.workbench.pages.pack_forms_questions import draw_questions
 from spinf_serve.workbench.parts.fields import Fields
+from spinf_serve.workbench.parts.words import message as as_message
 from spinf_serve.workbench.parts.words import plain
 
 PARTS: Final = ("Questions", "Categories", "Decision", "Contexts", "About", "Reads")
@@ -94,7 +95,7 @@ def _unreadable(invalid: InvalidPack) -> None:
     fault = invalid.faults[0]
     st.error(
         f"The text cannot be read as fields. Line {fault.line}, column {fault.column}:"
-        f" {plain(fault.message)}",
+        f" {as_message(fault.message)}",
         icon=":material/error:",
     )
     st.caption("Mend this line in the tab **Text**; the form comes back by itself.")
@@ -148,7 +149,7 @@ def _elsewhere(fields: Fields, part: str) -> None:
     for number, mark in enumerate(left[:12]):
         home = _FIELDS.get(mark.param.split(".")[0], "About")
         words, button = st.columns([6, 2], vertical_alignment="center")
-        words.markdown(f":red[{home}]: {plain(mark.message)}")
+        words.markdown(f":red[{home}]: {as_message(mark.message)}")
         if home != part:
             button.button(
                 f"Go to {home}",

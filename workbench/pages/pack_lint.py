@@ -16,6 +16,7 @@ from spinf_serve.workbench.frame import Bench, stamp
 from spinf_serve.workbench.pages import pack_bar
 from spinf_serve.workbench.parts.waiting import outcome, tokens
 from spinf_serve.workbench.parts.words import code, plain
+from spinf_serve.workbench.parts.words import message as as_message
 
 MOST_SHOWN = 40
 
@@ -43,7 +44,7 @@ def draw(bench: Bench, draft: Draft) -> None:
         with st.expander(f"Accepted by the pack: {len(report.waived)}"):
             for finding, waiver in report.waived:
                 st.markdown(
-                    f"**{_name(finding.rule)}** on {code(finding.on)}: {plain(finding.message)}"
+                    f"**{_name(finding.rule)}** on {code(finding.on)}: {as_message(finding.message)}"
                 )
                 st.caption(f"Accepted because: {plain(waiver.reason)}")
     if report.skipped:

@@ -17,6 +17,7 @@ from spinf_serve.workbench.frame import Bench, choose, param, set_param
 from spinf_serve.workbench.parts.calm import whole
 from spinf_serve.workbench.parts.fields import subject
 from spinf_serve.workbench.parts.words import code, count, percent, plain
+from spinf_serve.workbench.parts.words import message as as_message
 
 WAYS: Final = ("From plain sentences", "Copy an official pack", "Copy one of this project")
 MOST_SENTENCES: Final = 40
@@ -201,12 +202,13 @@ def _create(bench: Bench, given: list[tuple[Proposal, list[Ask]]], kept: dict[st
         text = wizard.written(name or "pack", str(kept.get("kind") or next(iter(KINDS))), given)
         found = wizard.findings(text)
     except InvalidPack as invalid:
-        said = "\n".join(f"- {plain(fault.message)}" for fault in invalid.faults[:5])
+        said = "\n".join(f"- {as_message(fault.message)}" for fault in invalid.faults[:5])
     except Unusable as fault:
-        said = plain(fault)
+        said = as_message(fault)
     else:
         said = "\n".join(
-            f"- {code(one.on)}: {plain(one.message)}; {plain(one.remedy)}" for one in found
+            f"- {code(one.on)}: {as_message(one.message)}; {as_message(one.remedy)}"
+            for one in found
         )
     if said:
         st.error(f"Not yet:\n\n{said}", icon=":material/error:")
@@ -279,4 +281,4 @@ class _noted:
 def _say() -> None:
     words = st.session_state.pop("new-told", None)
     if words:
-        st.error(plain(words))
+        st.error(as_message(words))

@@ -26,6 +26,7 @@ from spinf_serve.workbench.pages.run_jobs import ended, live
 from spinf_serve.workbench.parts.links import go_to
 from spinf_serve.workbench.parts.who import choose_who, marked
 from spinf_serve.workbench.parts.words import UNKNOWN, count, percent, plain
+from spinf_serve.workbench.parts.words import message as as_message
 
 SAMPLED_ROWS: Final = 16
 """Rows whose tokens are counted before anything is asked."""
@@ -119,9 +120,9 @@ def choose_pack(found: Bench, key: str) -> tuple[str, Pack] | None:
     except InvalidPack as invalid:
         st.error(f"{plain(titles[name])} has faults. Mend them on the page **Pack**.")
         for fault in list(invalid.faults)[:5]:
-            st.markdown(f"- line {fault.line}, column {fault.column}: {plain(fault.message)}")
+            st.markdown(f"- line {fault.line}, column {fault.column}: {as_message(fault.message)}")
     except (SpinfError, Unusable) as fault:
-        st.error(plain(fault))
+        st.error(as_message(fault))
     return None
 
 

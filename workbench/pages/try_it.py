@@ -18,6 +18,7 @@ from spinf_serve.workbench.frame import Bench, bench, empty, param, set_param, t
 from spinf_serve.workbench.pages.try_pick import pick
 from spinf_serve.workbench.pages.try_result import draw_side
 from spinf_serve.workbench.parts.who import choose_who
+from spinf_serve.workbench.parts.words import message as as_message
 from spinf_serve.workbench.parts.words import plain
 
 MOST_CHARS: Final = 100_000
@@ -151,9 +152,9 @@ def _read(data: bytes, name: str, title: str) -> Pack | None:
             f"{plain(title)} has faults, so it cannot be asked. Mend them on the page **Pack**."
         )
         for fault in list(invalid.faults)[:5]:
-            st.markdown(f"- line {fault.line}, column {fault.column}: {plain(fault.message)}")
+            st.markdown(f"- line {fault.line}, column {fault.column}: {as_message(fault.message)}")
     except SpinfError as fault:
-        st.error(plain(fault))
+        st.error(as_message(fault))
     return None
 
 

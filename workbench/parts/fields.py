@@ -16,6 +16,7 @@ from spinf_serve.workbench.actions.editing import Mark
 from spinf_serve.workbench.actions.forms import Edit
 from spinf_serve.workbench.desk import key_of
 from spinf_serve.workbench.parts.calm import calmly, whole
+from spinf_serve.workbench.parts.words import message as as_message
 from spinf_serve.workbench.parts.words import plain
 
 NONE: Final = "(none)"
@@ -195,7 +196,7 @@ class Fields:
         failed = _failures().get(key)
         if failed is not None:
             message, line, column = failed
-            st.error(plain(message), icon=":material/error:")
+            st.error(as_message(message), icon=":material/error:")
             if line:
                 self._in_text(f"Line {line} in the text", f"{key}-jump", line, column)
         if not place:
@@ -271,9 +272,9 @@ def subject(*names: object) -> str:
 
 def _mark(mark: Mark) -> None:
     if mark.severity == "error":
-        st.error(plain(mark.message), icon=":material/error:")
+        st.error(as_message(mark.message), icon=":material/error:")
     else:
-        st.warning(plain(mark.message), icon=":material/warning:")
+        st.warning(as_message(mark.message), icon=":material/warning:")
 
 
 def _failures() -> dict[str, tuple[str, int, int]]:

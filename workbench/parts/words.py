@@ -47,6 +47,20 @@ def code(text: object, most: int = MOST_PLAIN) -> str:
     return f"{fence}{edge}{told}{edge}{fence}"
 
 
+def message(text: object) -> str:
+    """Likewise a message of ours about something of others: what it marks as code is code."""
+    parts = re.split("`([^`]+)`", str(text)[:MOST_PLAIN])
+    told = [code(part) if place % 2 else _inside(part) for place, part in enumerate(parts)]
+    return "".join(told).strip()
+
+
+def _inside(part: str) -> str:
+    """A part of a sentence, with the spaces at its edges."""
+    core = plain(part)
+    before, after = (" " if part[:1].isspace() else ""), (" " if part[-1:].isspace() else "")
+    return before + core + after if core else " " if part else ""
+
+
 def percent(share: float | None, places: int = 1) -> str:
     """A share between 0 and 1 as a percentage."""
     return UNKNOWN if share is None else f"{share * 100:.{places}f} %"

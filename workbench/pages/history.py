@@ -15,7 +15,7 @@ from spinf_serve.workbench.desk import key_of
 from spinf_serve.workbench.frame import Bench, bench, told
 from spinf_serve.workbench.parts.tables import paged
 from spinf_serve.workbench.parts.tour import show_again
-from spinf_serve.workbench.parts.words import plain
+from spinf_serve.workbench.parts.words import UNKNOWN, plain
 from spinf_serve.workbench.started import started
 
 MOST: Final = 5_000
@@ -117,6 +117,8 @@ def _short(details: dict[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
+    if value is None:
+        return UNKNOWN
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     # A digest is known by its beginning.
     is_digest = len(text) == 64 and all(one in "0123456789abcdef" for one in text)

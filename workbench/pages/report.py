@@ -29,7 +29,7 @@ from spinf_serve.workbench.desk import key_of
 from spinf_serve.workbench.frame import Bench, bench, stamp, told
 from spinf_serve.workbench.parts.job_box import job_box, latest
 from spinf_serve.workbench.parts.verdict import MARKS, figures_table, outcome_rows, told_of
-from spinf_serve.workbench.parts.words import code, count, plain
+from spinf_serve.workbench.parts.words import UNKNOWN, code, count, plain
 
 KIND = "evaluate"
 
@@ -140,7 +140,9 @@ def _outcome(found: Bench, key: str, outcome: dict[str, Any]) -> None:
         st.dataframe(rows, hide_index=True, key=f"outcomes-{key}")
     st.subheader("Figures")
     table = figures_table(outcome["figures"])
-    st.dataframe(table, hide_index=True, key=f"figures-{key}", height="content")
+    st.dataframe(
+        table, hide_index=True, key=f"figures-{key}", height="content", placeholder=UNKNOWN
+    )
     _slices(key, outcome)
     for line in outcome["notes"]:
         st.caption(f"Note: {plain(line)}")

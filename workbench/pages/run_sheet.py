@@ -296,4 +296,8 @@ def _table(found: Bench, job: Job, table: Table, only: str) -> None:
         shown = rows["text"].map(partial(shown_text, found.desk), na_action="ignore")
         return rows.assign(text=shown)
 
-    paged(table.count(), fetch, f"sheet-{job.id}-{only}", page_rows=25)
+    paged(
+        table.count(), fetch, f"sheet-{job.id}-{only}", page_rows=25,
+        # Not so wide that decisions and reasons are out of sight.
+        column_config={"text": st.column_config.TextColumn(width="medium")},
+    )  # fmt: skip

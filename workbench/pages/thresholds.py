@@ -26,7 +26,7 @@ from spinf_serve.workbench.pages.thresholds_stand import (
     title_of,
 )
 from spinf_serve.workbench.parts.job_box import job_box
-from spinf_serve.workbench.parts.words import plain
+from spinf_serve.workbench.parts.words import count, plain
 
 PARTS: Final = {
     "look": ":material/search: Look around",
@@ -158,7 +158,7 @@ def _state(stand: Stand) -> None:
         told = f"No numbers for {plain(stand.model.served)} yet, so nothing is scored or flagged."
     elif left_open:
         names = [name_words(stand.shown, one) for one in left_open]
-        told = f"Nothing is promised of {len(names)} cuts in force: {plain(listed(names, 4))}."
+        told = f"Nothing is promised of {count(len(names), 'cut')} in force: {plain(listed(names, 4))}."
     else:
         told = "Something is promised of every cut in force."
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):

@@ -70,10 +70,17 @@ def bytes_of(stand: Stand) -> bytes:
 
 def _unlabelled(stand: Stand, rows: CutRows) -> None:
     where = "" if rows.split is None else f" in the split {plain(rows.split)}"
+    if len(rows.traffic):
+        known = "only the share flagged is known. Label rows on the page **Data**:"
+    else:
+        known = (
+            "no figure is known. On the page **Data**, import rows that chance chose, say so there,"
+            " and label them:"
+        )
     st.info(
         f"No row{where} that was drawn at random has a label for"
-        f" **{plain(title_of(stand.shown, stand.name))}**, so only the share flagged is known. Label rows on"
-        " the page **Data**: some hundreds, drawn at random, carry a promise."
+        f" **{plain(title_of(stand.shown, stand.name))}**, so {known} some hundreds, drawn at random,"
+        " carry a promise."
     )
 
 

@@ -27,7 +27,7 @@ from spinf_serve.workbench.pages.thresholds_stand import (
     title_of,
 )
 from spinf_serve.workbench.parts.figures import figure, row
-from spinf_serve.workbench.parts.words import percent, plain, volume
+from spinf_serve.workbench.parts.words import count, percent, plain, volume
 
 _DIFF_LINES = 400
 
@@ -156,7 +156,9 @@ def _save(stand: Stand, job: Job, result: Mapping[str, Any]) -> None:
     words = f"With these numbers the pack is **{known}** on {plain(stand.model.served)}."
     if left_open:
         names = [name_words(made.pack, one) for one in left_open]
-        words += f" Nothing is promised of {len(names)} cuts in force: {plain(listed(names))}."
+        words += (
+            f" Nothing is promised of {count(len(names), 'cut')} in force: {plain(listed(names))}."
+        )
     st.markdown(words, help=meaning(known))
     before = stand.data.decode("utf-8-sig")
     lines = change(before, made.text, stand.file.name)

@@ -6,6 +6,8 @@ from typing import Any, Final
 import pandas as pd
 import streamlit as st
 
+from spinf_serve.workbench.parts.words import UNKNOWN
+
 PAGE_ROWS: Final = 50
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
@@ -67,11 +69,12 @@ def paged(
             on_select=take if on_choose is not None else "rerun",
             selection_mode="single-row",
             selection_default=default,
+            placeholder=UNKNOWN,
             **options,
         )
         rows = list(found.selection.rows)
     else:
-        st.dataframe(data, key=widget, hide_index=True, **options)
+        st.dataframe(data, key=widget, hide_index=True, placeholder=UNKNOWN, **options)
         rows = []
     if pages > 1:
         with st.container(horizontal=True, vertical_alignment="center"):

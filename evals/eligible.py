@@ -77,10 +77,10 @@ def eligible(
         Unusable: a weight is not a positive number.
     """
     count = len(labelled)
-    for name, column in (("groups", groups), ("weights", weights), ("drawn", drawn)):
-        if column is not None and np.shape(np.asarray(column, dtype=object))[0] != count:
-            raise ValueError(f"{name} are not as many as the {count} rows")
     weight = np.full(count, np.nan) if weights is None else np.array(weights, dtype=np.float64)
+    for name, column in (("groups", groups), ("weights", weight), ("drawn", drawn)):
+        if column is not None and len(column) != count:
+            raise ValueError(f"{name} are not as many as the {count} rows")
     weighted = ~np.isnan(weight)
     bad = np.flatnonzero(weighted & ~((weight > 0) & np.isfinite(weight)))
     if len(bad):

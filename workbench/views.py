@@ -53,7 +53,7 @@ AT_ONCE: Final = 600_000
 MOST_FAMILIES: Final = 12
 """Views that are kept, the latest states of each counted once."""
 
-MEMORY: Final = "150MB"
+MEMORY: Final = "100MB"
 _LOCK_SECONDS: Final = 60.0
 _TRIES: Final = 3
 

@@ -22,7 +22,7 @@ from spinf_serve.evals.promising import any_holds
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.pack import Constants, Pack
 from spinf_serve.workbench.desk import Desk
-from spinf_serve.workbench.views import View
+from spinf_serve.workbench.views import View, project_open
 
 Numbers = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -136,7 +136,7 @@ def cut_rows(
         if one.decides and constants.categories[id].threshold is not None
     ]
     wanted = [DECISION, *deciding] if name == DECISION else [name]
-    with desk.project.open(write=False) as connection:
+    with project_open(desk) as connection:
         facts = _facts(connection, dataset)
         labels = _labels(connection, dataset, wanted)
     own = np.asarray(columns[score], dtype=np.float64)
@@ -271,16 +271,17 @@ def _labels(
 ) -> dict[str, dict[str, NDArray[Any]]]:
     """Target -> numbers of its labelled rows, what was said, and whether a row was chosen for it."""
     found = connection.execute(
-        f"SELECT number, target, value = '{YES}' AS holds, {CHOSEN} AS chosen FROM ({RESOLVED})"
+        f"SELECT number, list_position($2::VARCHAR[], target) AS place, value = '{YES}' AS holds, {CHOSEN} AS chosen FROM ({RESOLVED})"
         " JOIN item USING (dataset, row_id) WHERE dataset = $1"
-        f" AND target IN (SELECT unnest($2::VARCHAR[])) AND value IN ('{YES}', '{NO}')"
+        f" AND list_contains($2::VARCHAR[], target) AND value IN ('{YES}', '{NO}')"
         " ORDER BY number",
         [dataset, list(targets)],
     ).fetchnumpy()
-    target = np.asarray(found["target"], dtype=object)
+    # By their place: a text for each label would take more than all the rest.
+    place = np.asarray(found["place"])
     labels = {}
-    for name in targets:
-        at = target == name
+    for index, name in enumerate(targets, start=1):
+        at = place == index
         labels[name] = {key: np.asarray(found[key])[at] for key in ("number", "holds", "chosen")}
     return labels
 

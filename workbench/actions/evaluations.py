@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from spinf_serve.evals.baseline import evaluation_text, read_evaluation
 from spinf_serve.evals.compare import Comparison, flips_by_slice, holm
-from spinf_serve.evals.data.rows import data_digest
+from spinf_serve.evals.data.rows import digest_of
 from spinf_serve.evals.gate import parse_rule
 from spinf_serve.evals.judged import Evaluation
 from spinf_serve.evals.judging import Data, Judgement, Side, Who, compared, judge, measure
@@ -30,6 +30,7 @@ from spinf_serve.workbench.actions.pack_choices import file_of, pack_of
 from spinf_serve.workbench.audit import note
 from spinf_serve.workbench.desk import Desk, as_json, has_name, key_of
 from spinf_serve.workbench.job_kinds import Report
+from spinf_serve.workbench.views import project_open
 
 FILES: Final[Mapping[str, tuple[str, str]]] = {
     "html": ("report.html", "text/html"),
@@ -118,7 +119,8 @@ def key_for(desk: Desk, wish: Wish, digest: str) -> str:
 
 def digest_of_rows(desk: Desk, dataset: str, split: str | None) -> str:
     """Of rows and labels as they are now, 64 hex digits."""
-    return data_digest(desk.project, dataset, split)
+    with project_open(desk) as connection:
+        return digest_of(connection, dataset, split)
 
 
 def folder_of(desk: Desk, key: str) -> Path:

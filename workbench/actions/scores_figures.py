@@ -22,7 +22,7 @@ MOST_CELLS: Final = 600_000
 BINS: Final = 40
 
 _LEAST_SAMPLE: Final = 2_000
-_COLUMN_CELLS: Final = 4_000_000
+_COLUMN_CELLS: Final = 1_000_000
 _YES, _NO = LABELS.index("yes"), LABELS.index("no")
 
 

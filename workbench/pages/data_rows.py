@@ -62,7 +62,8 @@ def draw(found: Bench) -> None:
             chosen=_opened(found, dataset, wanted, table),
             column_config={
                 "id": st.column_config.TextColumn(width="small"),
-                "text": st.column_config.TextColumn(width="large"),
+                # Wider, and labels would be out of sight on a narrow screen.
+                "text": st.column_config.TextColumn(width="medium"),
             },
         )
     row_id = param("row")

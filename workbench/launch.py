@@ -1,6 +1,8 @@
 """Starts the workbench: Streamlit in this process, with nothing sent or fetched from elsewhere."""
 
+import ctypes
 import importlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,6 +12,9 @@ from spinf_serve.workbench.started import Started, start_as
 from spinf_serve.workbench.warm import warm_up
 
 MOST_UPLOAD_MB: Final = 1_024
+
+_ARENA_MAX: Final = -8
+_ARENAS: Final = 2
 
 OPTIONS: Final[dict[str, Any]] = {
     "browser.gatherUsageStats": False,
@@ -41,6 +46,7 @@ def run(how: Started, host: str, port: int) -> None:
 
     Raises `Unusable` when the project cannot be opened.
     """
+    _take_few_arenas()
     open_desk(how.folder)
     start_as(how)
     put_up()
@@ -51,3 +57,9 @@ def run(how: Started, host: str, port: int) -> None:
     warm_up()
     script = str(Path(__file__).parent / "entry" / "app.py")
     bootstrap.run(script, False, [], named)
+
+
+def _take_few_arenas() -> None:
+    """Every run of a page is a thread, and glibc would keep memory aside for each; others have none."""
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).mallopt(_ARENA_MAX, _ARENAS)

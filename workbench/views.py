@@ -353,6 +353,8 @@ def project_open(desk: Desk) -> Iterator[duckdb.DuckDBPyConnection]:
     """The project for a page's reading, with no more memory than a page is to take."""
     with desk.project.open(write=False) as connection:
         connection.execute(f"SET memory_limit = '{MEMORY}'").fetchall()
+        # Each thread has tables of its own.
+        connection.execute("SET threads = 1").fetchall()
         yield connection
 
 

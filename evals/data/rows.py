@@ -20,7 +20,7 @@ UNDETERMINED: Final = "und"
 
 _FETCHED: Final = 10_000
 
-_DIGESTED: Final = 50_000
+_DIGESTED: Final = 25_000
 """Rows whose labels are gathered at once for a digest, about: so many hold its memory down."""
 
 

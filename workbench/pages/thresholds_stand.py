@@ -134,7 +134,7 @@ def listed(words: Sequence[str], most: int = 12) -> str:
     return ", ".join(words[:most]) + (f" and {more} more" if more > 0 else "")
 
 
-@st.cache_resource(show_spinner="Reading scores…", max_entries=8)
+@st.cache_resource(show_spinner="Reading scores…", max_entries=2)
 def _rows(
     desk_file: str,
     view_key: str,

@@ -56,7 +56,14 @@ class Eligible:
             (self.thinned, "were left out by chance so that rows of unequal weight count alike"),
             (self.copies, "were left out so that each group counts once"),
         )
-        return tuple(f"{_rows(count)} {why}" for count, why in told if count)
+        return tuple(f"{_rows(count)} {_of(count, why)}" for count, why in told if count)
+
+
+def _of(count: int, why: str) -> str:
+    """The words for so many rows."""
+    if count != 1:
+        return why
+    return why.replace(" take no part", " takes no part").replace("were ", "was ", 1)
 
 
 def eligible(

@@ -260,10 +260,14 @@ def identity_of(connection: duckdb.DuckDBPyConnection, bits: str) -> Identity:
 
 
 def identities(connection: duckdb.DuckDBPyConnection) -> list[Identity]:
-    """The models that any score is kept of, the latest first."""
+    """The models that any score is kept of, the latest first; those behind that answered little.
+
+    A run that was stopped early must not stand for a model that answered everything.
+    """
     found = connection.execute(
-        "SELECT model, bits, served, rounded, facts FROM model"
-        " WHERE id IN (SELECT DISTINCT model FROM score) ORDER BY id DESC"
+        "SELECT model.model, bits, served, rounded, facts FROM model JOIN (SELECT model AS id,"
+        " count(*) AS scores FROM score GROUP BY model) AS kept USING (id)"
+        " ORDER BY 2 * scores < max(scores) OVER (), id DESC"
     ).fetchall()
     return [
         Identity(model, bits, served, rounded, json.loads(facts))

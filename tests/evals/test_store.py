@@ -7,9 +7,17 @@ import numpy as np
 import pytest
 
 from spinf_serve.evals.asking import asked_about, digest_of, in_order, prompts
+from spinf_serve.evals.project import create
 from spinf_serve.evals.pruning import prune
 from spinf_serve.evals.runner import run
-from spinf_serve.evals.score_tables import Findings, Identity, identity_of, keep, known
+from spinf_serve.evals.score_tables import (
+    Findings,
+    Identity,
+    identities,
+    identity_of,
+    keep,
+    known,
+)
 from spinf_serve.evals.store import kept, matrix, recording
 from spinf_serve.evals.verify import verify
 from spinf_serve.packs.digests import content_digest
@@ -170,3 +178,19 @@ def test_the_recorded_figures_keep_what_is_promised_of_a_run_with_nothing_to_ask
     assert found["rerun"]["asked"] == 0
     assert max(found["rerun"]["seconds"]) < 2
     assert found["one_question_edited"]["asked"] * 106 == found["first"]["asked"]
+
+
+def test_a_model_that_answered_little_stands_behind_one_that_answered_all(tmp_path):
+    project = create(tmp_path / "project.duckdb")
+    first, second, third = (Identity(letter * 64, letter * 64, letter) for letter in "abc")
+    lengths = {"p" * 64: 2}
+
+    def add(identity: Identity, count: int) -> None:
+        found = Findings(scores={(f"{n:064}", "p" * 64): (-1.0, -2.0) for n in range(count)})
+        with project.open(write=True) as connection:
+            keep(connection, identity, lengths, found)
+
+    for identity, count in ((first, 10), (second, 9), (third, 4)):
+        add(identity, count)
+    with project.open(write=False) as connection:
+        assert [one.served for one in identities(connection)] == ["b", "a", "c"]

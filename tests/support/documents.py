@@ -125,9 +125,35 @@ questions) without torch, Python's own start included (medians):
 """
     text += _under_load(json.loads((RESULTS / "mixed-load.json").read_text()))
     text += _overloaded(json.loads((RESULTS / "overload.json").read_text()))
+    text += _workbench(json.loads((RESULTS / "workbench.json").read_text()))
     text += _suite(json.loads((RESULTS / "jevcompat.json").read_text()))
     text += _kept_contents(json.loads((RESULTS / "trunk-cache.json").read_text()))
     return text + gpu_documents.figures(RESULTS) + precision_page.section(RESULTS)
+
+
+def _workbench(found: Any) -> str:
+    """How quick the workbench's pages are."""
+    rows, many = found["rows"], found["many"]
+    text = "\n## The workbench\n\n"
+    text += (
+        f"In chromium on the same machine: `{found['command']}` at `{found['commit']}` on"
+        f" {found['processor']}. A page has changed when everything on it is drawn; the first visit of"
+        " a page does what is kept for later ones. First paint:"
+        f" {rows['first_paint_seconds']['median']:.1f} s. Memory of the process, all pages visited:"
+        f" {rows['memory_mib']} MiB with {rows['rows']:,} rows, {many['memory_mib']} MiB with"
+        f" {many['rows']:,} (looked at after every page; for moments up to 500 were seen).\n\n"
+    )
+    text += (
+        f"| Page | {rows['rows']:,} rows: later, first | {many['rows']:,} rows: later, first |\n"
+    )
+    text += "|---|---|---|\n"
+    for page, one in rows["page_change_seconds"].items():
+        other = many["page_change_seconds"][page]
+        text += (
+            f"| {page} | {one['median']:.2f} s, {one['first']:.2f} s |"
+            f" {other['median']:.2f} s, {other['first']:.2f} s |\n"
+        )
+    return text
 
 
 def _overloaded(found: Any) -> str:

@@ -5,22 +5,33 @@ The pictures of docs/images are made here: `python -m pytest tests/workbench/bro
 """
 
 import io
+import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from PIL import Image
 
+from spinf_serve.workbench.desk import open_desk
 from spinf_serve.workbench.page_list import PAGES
 
 SETTLED = "() => !document.querySelector('[data-stale=\"true\"], [data-testid=stStatusWidget], [data-testid=stSkeleton]')"
+
+
+SHOWN = {
+    "scores": {"target": "case", "question": "category:case"},
+    "compare": {"before": "official:spinf/triage"},
+}
+"""Page -> its address, where another one is better to look at."""
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("entry", PAGES, ids=lambda entry: entry.path)
 def test_a_page_comes_up(browser, entry, theme, request, tmp_path):
     elsewhere = []
-    with browser.tab(entry.path, dark=theme == "dark") as page:
+    # The tour stands above the first page only, so that pictures show the pages.
+    open_desk(browser.folder).set(tour={"closed": entry.path != PAGES[0].path})
+    with browser.tab(entry.path, dark=theme == "dark", **SHOWN.get(entry.path, {})) as page:
         page.on(
             "request",
             lambda made: (
@@ -57,6 +68,7 @@ def _run(page):
         if button.count():
             button.last.click()
             button.wait_for(state="detached", timeout=120_000)
+            page.get_by_text(re.compile("exit code|Look at")).first.wait_for(timeout=120_000)
 
 
 def _keep(picture: bytes, path: Path) -> None:

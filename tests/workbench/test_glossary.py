@@ -11,7 +11,37 @@ from streamlit.testing.v1 import AppTest
 from spinf_serve.workbench import glossary
 
 ROOT = Path(__file__).resolve().parents[2]
-WANTED = ["floor", "lift", "residual", "category", "cut", "threshold", "precision", "recall", "promise", "delta", "calibration", "draft", "provisional", "certified", "split", "slice", "weight", "drawn", "fingerprint", "question", "option", "score", "label", "band", "route", "decision", "unsure", "interval", "npv"]
+WANTED = [
+    "floor",
+    "lift",
+    "residual",
+    "category",
+    "cut",
+    "threshold",
+    "precision",
+    "recall",
+    "promise",
+    "delta",
+    "calibration",
+    "draft",
+    "provisional",
+    "certified",
+    "split",
+    "slice",
+    "weight",
+    "drawn",
+    "fingerprint",
+    "question",
+    "option",
+    "score",
+    "label",
+    "band",
+    "route",
+    "decision",
+    "unsure",
+    "interval",
+    "npv",
+]
 
 
 @pytest.mark.parametrize("word", WANTED)

@@ -181,5 +181,5 @@ def test_parquet_and_excel_come_back_as_such(desk, tmp_path):
             assert output_of(ended)[0] == name.replace(".", ".decided.")
             assert table_of(ended).fetch(0, 5)["text"].tolist() == ["hello"]
     with duckdb.connect() as connection:
-        connection.execute(f"SELECT n FROM '{output_of(jobs(desk)[-1])[1]}'")
+        connection.execute("SELECT n FROM read_parquet($1)", [str(output_of(jobs(desk)[-1])[1])])
         assert connection.fetchall() == [(7,)]

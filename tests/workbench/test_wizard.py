@@ -15,7 +15,7 @@ from spinf_serve.workbench import audit
 from spinf_serve.workbench.actions import wizard
 from spinf_serve.workbench.actions.sentences import Ask, propose
 from spinf_serve.workbench.desk import Desk, open_desk
-from tests.workbench.support import messages, page
+from tests.workbench.support import messages, page, read
 
 SENTENCES = {
     "the customer threatens to leave": ("The customer wants to{?}", ("leave", "stay")),
@@ -153,7 +153,7 @@ def test_nothing_is_overwritten(desk: Desk) -> None:
 
 def field(test: AppTest, label: str) -> Any:
     kinds = (test.text_input, test.text_area, test.selectbox, test.checkbox)
-    (found,) = [one for kind in kinds for one in kind if one.label == label]
+    (found,) = [one for kind in kinds for one in kind if read(one.label) == label]
     return found
 
 

@@ -86,9 +86,9 @@ class Workbench:
         return file
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """The browser."""
+    """The browser, of a file's tests: as long as it runs, nobody else's event loop can."""
     if find_spec("playwright") is None:
         _absent("no browser tests: Playwright is not installed (pip install playwright)")
     path = next((found for name in NAMES if (found := shutil.which(name))), None)

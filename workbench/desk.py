@@ -117,12 +117,7 @@ class Desk:
 
     def settings(self) -> dict[str, Any]:
         """What was set for the project; empty at first."""
-        try:
-            found = json.loads((self.private / _SETTINGS).read_bytes())
-        except (OSError, ValueError):
-            return {}
-        if not isinstance(found, dict):
-            return {}
+        found = read_object(self.private / _SETTINGS) or {}
         # A file that was written by hand, or half: what cannot be is as if it were not set.
         return {
             name: value
@@ -218,6 +213,15 @@ def key_of(*parts: object) -> str:
     """A short name for what such parts make, for files and widgets: 16 hex digits."""
     told = json.dumps([str(part) for part in parts])
     return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+def read_object(path: Path) -> dict[str, Any] | None:
+    """A JSON object as the workbench's files hold it; None where there is none, or half of one."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def as_json(value: Mapping[str, Any]) -> bytes:

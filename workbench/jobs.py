@@ -32,7 +32,7 @@ from spinf_serve.packs.atomic import locked, write_beside
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.workbench.answering import Who, keep_who
 from spinf_serve.workbench.audit import note
-from spinf_serve.workbench.desk import LOCK_SECONDS, Desk
+from spinf_serve.workbench.desk import LOCK_SECONDS, Desk, read_object
 from spinf_serve.workbench.job_kinds import KINDS
 
 State = Literal["waiting", "running", "done", "stopped", "failed", "broken"]
@@ -103,7 +103,7 @@ class Job:
 
     def result(self) -> dict[str, Any] | None:
         """What came of it; None while there is nothing."""
-        return _json(self.folder / RESULT)
+        return read_object(self.folder / RESULT)
 
     def log(self, most_bytes: int = 20_000) -> str:
         """The end of what it said."""
@@ -325,12 +325,12 @@ def _reap(id: str) -> None:
 
 
 def _read(folder: Path) -> Job | None:
-    told = _json(folder / JOB)
+    told = read_object(folder / JOB)
     if told is None:
         return None
     # In this order: what it wrote last counts, and it writes nothing after its end.
     lives = _lives(folder)
-    status = _json(folder / STATUS) or {}
+    status = read_object(folder / STATUS) or {}
     state = cast(State, status.pop("state", "broken"))
     words = status.pop("words", "")
     if not lives and state not in ENDED:
@@ -345,11 +345,3 @@ def _read(folder: Path) -> Job | None:
     )
     is_whole = is_whole and all(isinstance(one, int) for one in (found.done, found.of))
     return found if is_whole else None
-
-
-def _json(path: Path) -> dict[str, Any] | None:
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None

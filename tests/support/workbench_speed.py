@@ -7,12 +7,9 @@ opens its pages: first paint, change of page until nothing moves any more, memor
 import json
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,8 +19,7 @@ from playwright.sync_api import sync_playwright
 
 from spinf_serve.engine.bench.machine import commit, processor_name
 from spinf_serve.workbench.page_list import PAGES
-from tests.support.processes import start_process
-from tests.workbench.browser.conftest import FLAGS, NAMES, ROOT, _free_port, _wait_for, command
+from tests.workbench.browser.conftest import FLAGS, NAMES, running
 from tests.workbench.score_desks import scored
 
 ROWS, MANY = 100_000, 1_000_000
@@ -33,24 +29,6 @@ QUIET = """() => {
     const app = document.querySelector('[data-testid="stApp"]');
     return app && app.getAttribute('data-test-script-state') === 'notRunning';
 }"""
-
-
-@contextmanager
-def workbench(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
-    """A workbench on a project: its address and process."""
-    port = _free_port()
-    process = start_process(ROOT, command(folder, port))
-    try:
-        url = f"http://127.0.0.1:{port}"
-        _wait_for(url, process)
-        yield url, psutil.Process(process.pid)
-    finally:
-        process.terminate()
-        try:
-            process.communicate(timeout=20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
 
 
 def first_paint(browser: Any, url: str) -> float:
@@ -113,7 +91,8 @@ def measured(rows: int = ROWS, many: int = MANY) -> dict[str, Any]:
             if not count:
                 continue
             desk = scored(Path(folder) / name, count)
-            with workbench(desk.folder) as (url, process):
+            with running(desk.folder, browser) as bench:
+                url, process = bench.url, psutil.Process(bench.pid)
                 paints = [first_paint(browser, url) for _ in range(REPEATS)]
                 pages, memory = changes(browser, url, process)
             result[name] = {

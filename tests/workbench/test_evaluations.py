@@ -11,23 +11,19 @@ import pytest
 from spinf_serve.evals.baseline import read_evaluation
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.workbench import jobs
+from spinf_serve.workbench.actions.baselines import baselines, keep_baseline, take_baseline
+from spinf_serve.workbench.actions.ci import command_for, rule_fault, workflow
 from spinf_serve.workbench.actions.evaluations import (
     FILES,
     ComparisonWish,
     EvaluationWish,
     SideWish,
-    baselines,
-    command_for,
     digest_of_rows,
     evaluate_job,
     folder_of,
-    keep_baseline,
     key_for,
     outcome_of,
-    rule_fault,
-    take_baseline,
     wish_of,
-    workflow,
 )
 from spinf_serve.workbench.desk import Desk, open_desk
 from tests.support.recorded_engine import recording

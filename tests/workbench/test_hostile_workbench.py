@@ -15,7 +15,7 @@ import streamlit as st
 from spinf_serve.evals.sheets import Column, open_sheet, wanted_of
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.workbench.actions import drafts, publishing, saving, sheets, uploads, wizard
-from spinf_serve.workbench.actions.evaluations import keep_rules, rules_of
+from spinf_serve.workbench.actions.ci import keep_rules, rules_of
 from spinf_serve.workbench.parts.tables import as_csv
 from spinf_serve.workbench.parts.words import code, message, plain
 from spinf_serve.workbench.shield import Shield, policy

@@ -6,7 +6,6 @@ pages find it again and see when it is out of date. Asks no model.
 
 import json
 import os
-import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -23,12 +22,10 @@ from spinf_serve.evals.reports.html import html
 from spinf_serve.evals.reports.junit import junit
 from spinf_serve.evals.reports.markdown import markdown
 from spinf_serve.evals.score_tables import identity_of
-from spinf_serve.packs.atomic import write_beside
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.files import read_regular
 from spinf_serve.workbench.actions.pack_choices import file_of, pack_of
-from spinf_serve.workbench.audit import note
-from spinf_serve.workbench.desk import Desk, as_json, has_name, key_of
+from spinf_serve.workbench.desk import Desk, as_json, key_of, read_object
 from spinf_serve.workbench.job_kinds import Report
 from spinf_serve.workbench.views import project_open
 
@@ -43,7 +40,6 @@ FILES: Final[Mapping[str, tuple[str, str]]] = {
 EVALUATION: Final = "evaluation:"
 """Begins the name of a side that was measured before."""
 
-_RULES: Final = "rules"
 MOST_REPORTS: Final = 100
 MOST_ROWS_TOLD: Final = 1_000
 """Fixed and broken rows of a target that are listed; their number is told in any case."""
@@ -130,11 +126,7 @@ def folder_of(desk: Desk, key: str) -> Path:
 
 def outcome_of(desk: Desk, key: str) -> dict[str, Any] | None:
     """What came of a wish; None while nothing has."""
-    try:
-        found: dict[str, Any] = json.loads((folder_of(desk, key) / "outcome.json").read_bytes())
-    except (OSError, ValueError):
-        return None
-    return found
+    return read_object(folder_of(desk, key) / "outcome.json")
 
 
 def evaluate_job(desk: Desk, arguments: Mapping[str, Any], report: Report) -> dict[str, Any]:
@@ -166,164 +158,6 @@ def evaluate_job(desk: Desk, arguments: Mapping[str, Any], report: Report) -> di
         sides = (before, now)
     _keep(desk, key, wish, found, sides)
     return {"key": key}
-
-
-def command_for(desk: Desk, wish: EvaluationWish) -> str:
-    """The command that judges the same on a command line, run in the project's folder.
-
-    It asks the model for what is not kept, as CI does.
-    """
-    pack = wish.side.pack.removeprefix("official:")
-    words = ["spinf-serve", "eval", pack, "--data", f"{desk.file.name}:{wish.dataset}"]
-    if wish.split is not None:
-        words += ["--split", wish.split]
-    for rule in wish.rules:
-        words += ["--rule", rule]
-    if wish.baseline is not None:
-        words += ["--against", wish.baseline]
-    if wish.new_rows:
-        words.append("--new-rows")
-    words += ["--junit", "report.xml", "--markdown", "report.md", "--html", "report.html"]
-    return shlex.join(words)
-
-
-def rule_fault(text: str) -> str | None:
-    """What is wrong with a limit as it is written; None for a sound one."""
-    try:
-        parse_rule(text)
-    except Unusable as fault:
-        return str(fault)
-    return None
-
-
-def rules_of(desk: Desk, pack: str) -> list[str]:
-    """The limits that the project keeps for a pack's file."""
-    kept = desk.settings().get(_RULES)
-    found = kept.get(pack) if isinstance(kept, dict) else None
-    return [str(one) for one in found] if isinstance(found, list) else []
-
-
-def keep_rules(desk: Desk, user: str, pack: str, rules: Sequence[str], *, seen: list[str]) -> None:
-    """Keep a pack's limits.
-
-    Raises `Unusable`, and keeps the others: somebody changed them since they were `seen`.
-    """
-
-    def changed(settings: dict[str, Any]) -> dict[str, Any]:
-        if rules_of(desk, pack) != seen:
-            raise Unusable(
-                "somebody else changed these limits meanwhile; nothing was overwritten. Look at them"
-                " as they are now, and change them again"
-            )
-        kept = settings.get(_RULES)
-        return {_RULES: {**(kept if isinstance(kept, dict) else {}), pack: list(rules)}}
-
-    desk.change(changed)
-    note(desk, user, "set limits", pack, before=seen, now=list(rules))
-
-
-def workflow(desk: Desk, wish: EvaluationWish) -> str:
-    """A GitHub workflow that runs `command_for` on every pull request of the project's folder."""
-    return _WORKFLOW.format(command=command_for(desk, wish))
-
-
-_WORKFLOW: Final = """\
-# Holds the pack to its rules on every pull request. Ends with 0 pass, 1 regression, 2 error,
-# 3 cannot judge, 4 stale fingerprint. The project's file is kept with Git LFS, or fetched here.
-name: evals
-on: [pull_request]
-permissions:
-  contents: read
-jobs:
-  pack:
-    runs-on: ubuntu-latest
-    timeout-minutes: 60
-    steps:
-      - uses: actions/checkout@v4
-        with:
-          lfs: true
-      # From a checkout: the package of this name on the index is another one.
-      - uses: actions/checkout@v4
-        with:
-          repository: OWNER/spinf-serve
-          path: spinf-serve
-      - uses: actions/setup-python@v5
-        with:
-          python-version: "3.12"
-      - name: Install
-        run: |
-          pip install -c spinf-serve/constraints.txt -e "./spinf-serve[cpu,evals]"
-          spinf-serve models fetch embedded
-      - name: Judge
-        run: |
-          {command}
-      - name: Show the verdict
-        if: always()
-        run: |
-          test ! -f report.md || cat report.md >> "$GITHUB_STEP_SUMMARY"
-      - name: Keep the reports
-        if: always()
-        uses: actions/upload-artifact@v4
-        with:
-          name: evals
-          path: |
-            report.xml
-            report.html
-"""
-
-
-def keep_baseline(desk: Desk, key: str, name: str) -> Path:
-    """Copy an evaluation into the project as a baseline for later ones.
-
-    Args:
-        name: of the file in `baselines/`, without an ending.
-
-    Raises `Unusable`: the evaluation is gone, or the file cannot be written.
-    """
-    source = folder_of(desk, key) / FILES["json"][0]
-    safe = "".join(char if char.isalnum() or char in "-_." else "-" for char in name) or "baseline"
-    file = desk.folder / "baselines" / f"{safe}.json"
-    try:
-        file.parent.mkdir(exist_ok=True)
-        write_beside(file, source.read_bytes())
-    except OSError as error:
-        raise Unusable(f"{file.name} cannot be written: {error.strerror}") from None
-    return file
-
-
-def take_baseline(desk: Desk, name: str, data: bytes) -> Path:
-    """Put an evaluation that came from elsewhere among the project's baselines.
-
-    Args:
-        name: of its file.
-        data: what `spinf-serve eval --json` wrote.
-
-    Raises `Unusable`: it is none, or the file cannot be written; nothing is replaced.
-    """
-    safe = "".join(char if char.isalnum() or char in "-_." else "-" for char in Path(name).stem)
-    file = desk.folder / "baselines" / f"{safe or 'evaluation'}.json"
-    if file.exists():
-        raise Unusable(f"{desk.name_of(file)} is there already; give the file another name")
-    try:
-        file.parent.mkdir(exist_ok=True)
-        write_beside(file, data)
-        try:
-            read_evaluation(file)
-        except Unusable:
-            file.unlink()
-            raise
-    except OSError as error:
-        raise Unusable(f"{file.name} cannot be written: {error.strerror}") from None
-    return file
-
-
-def baselines(desk: Desk) -> list[str]:
-    """Names of the baselines that lie in the project."""
-    return [
-        desk.name_of(file)
-        for file in sorted((desk.folder / "baselines").glob("*.json"))
-        if has_name(file)
-    ]
 
 
 def _file(desk: Desk, wish: SideWish) -> Path:

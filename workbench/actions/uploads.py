@@ -22,7 +22,7 @@ from spinf_serve.evals.data.decision_log import is_decision_log
 from spinf_serve.packs.atomic import write_beside
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.files import is_regular, shown
-from spinf_serve.workbench.desk import Desk
+from spinf_serve.workbench.desk import Desk, read_object
 
 ENDINGS: Final = ("csv", "tsv", "txt", "jsonl", "ndjson", "parquet", "xlsx")
 """Of files that can be imported."""
@@ -167,7 +167,7 @@ def keep_plan(desk: Desk, id: str, plan: dict[str, Any]) -> None:
 
 def kept_plan(desk: Desk, id: str) -> dict[str, Any] | None:
     """What was kept by `keep_plan`; None for nothing yet."""
-    return _json(desk.below("uploads") / id / _PLAN)
+    return read_object(desk.below("uploads") / id / _PLAN)
 
 
 def keep_preview(desk: Desk, id: str, key: str, report: dict[str, Any]) -> None:
@@ -179,7 +179,7 @@ def keep_preview(desk: Desk, id: str, key: str, report: dict[str, Any]) -> None:
 
 def kept_preview(desk: Desk, id: str, key: str) -> dict[str, Any] | None:
     """What was kept by `keep_preview` of the same; None for nothing, or something else."""
-    told = _json(desk.below("uploads") / id / _PREVIEW)
+    told = read_object(desk.below("uploads") / id / _PREVIEW)
     if told is None or told.get("key") != key:
         return None
     report: dict[str, Any] = told["report"]
@@ -201,18 +201,10 @@ def _kept(folder: Path, name: str, path: Path, user: str) -> Upload:
 
 
 def _read(folder: Path) -> Upload | None:
-    told = _json(folder / _ABOUT)
+    told = read_object(folder / _ABOUT)
     if told is None or not all(isinstance(told.get(name), str) for name in _TOLD):
         return None
     return Upload(folder.name, told["name"], Path(told["path"]), told["by"], told["at"])
-
-
-def _json(path: Path) -> dict[str, Any] | None:
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def _file_name(name: str) -> str:

@@ -25,9 +25,9 @@ from spinf_serve.workbench.pages.calibration_charts import (
     reliability_chart,
     slices_table,
 )
-from spinf_serve.workbench.pages.thresholds_stand import digest_of
 from spinf_serve.workbench.parts.figures import figure, row
 from spinf_serve.workbench.parts.job_box import job_box, latest
+from spinf_serve.workbench.parts.rows_digest import digest_of
 from spinf_serve.workbench.parts.view import need_view
 from spinf_serve.workbench.parts.words import count, percent, plain
 from spinf_serve.workbench.views import View

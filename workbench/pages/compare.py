@@ -12,17 +12,15 @@ from spinf_serve.packs.errors import SpinfError, Unusable
 from spinf_serve.packs.faults import InvalidPack
 from spinf_serve.packs.pack import Pack
 from spinf_serve.workbench import jobs
+from spinf_serve.workbench.actions.baselines import baselines, take_baseline
 from spinf_serve.workbench.actions.evaluations import (
     EVALUATION,
     FILES,
     ComparisonWish,
     SideWish,
-    baselines,
-    digest_of_rows,
     folder_of,
     key_for,
     outcome_of,
-    take_baseline,
 )
 from spinf_serve.workbench.actions.pack_choices import choices, pack_of
 from spinf_serve.workbench.actions.texts_of import texts_of
@@ -34,12 +32,12 @@ from spinf_serve.workbench.frame import (
     models,
     param,
     set_param,
-    stamp,
     told,
 )
 from spinf_serve.workbench.parts import charts
 from spinf_serve.workbench.parts.differences import show_differences
 from spinf_serve.workbench.parts.job_box import job_box, latest
+from spinf_serve.workbench.parts.rows_digest import digest_of
 from spinf_serve.workbench.parts.texts import show_text
 from spinf_serve.workbench.parts.verdict import MARKS
 from spinf_serve.workbench.parts.words import count, percent, plain, volume
@@ -70,7 +68,7 @@ def draw() -> None:
         st.info("Both sides are the same. Choose another pack, model or run on one of them.")
         st.stop()
     wish = ComparisonWish(before, now, dataset, found.split)
-    key = key_for(found.desk, wish, _digest(found, dataset))
+    key = key_for(found.desk, wish, digest_of(found.desk, dataset, found.split))
     outcome = outcome_of(found.desk, key)
     if outcome is None:
         _start(found, wish)
@@ -354,14 +352,3 @@ def _slices(key: str, one: dict[str, Any]) -> None:
                 "right now": st.column_config.NumberColumn(format="percent"),
             },
         )
-
-
-def _digest(found: Bench, dataset: str) -> str:
-    return _digest_of(found, dataset, found.split, str(found.desk.file), stamp(found.desk))
-
-
-@st.cache_data(show_spinner=False, max_entries=32)
-def _digest_of(
-    _found: Bench, dataset: str, split: str | None, file: str, at: tuple[int, int]
-) -> str:
-    return digest_of_rows(_found.desk, dataset, split)

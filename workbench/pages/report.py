@@ -8,26 +8,21 @@ import streamlit as st
 
 from spinf_serve.evals.gate import METRICS
 from spinf_serve.workbench import jobs
+from spinf_serve.workbench.actions.baselines import baselines, keep_baseline
+from spinf_serve.workbench.actions.ci import command_for, keep_rules, rule_fault, rules_of, workflow
 from spinf_serve.workbench.actions.evaluations import (
     FILES,
     EvaluationWish,
     SideWish,
-    baselines,
-    command_for,
-    digest_of_rows,
     folder_of,
-    keep_baseline,
-    keep_rules,
     key_for,
     outcome_of,
-    rule_fault,
-    rules_of,
-    workflow,
 )
 from spinf_serve.workbench.audit import note
 from spinf_serve.workbench.desk import key_of
-from spinf_serve.workbench.frame import Bench, bench, stamp, told
+from spinf_serve.workbench.frame import Bench, bench, told
 from spinf_serve.workbench.parts.job_box import job_box, latest
+from spinf_serve.workbench.parts.rows_digest import digest_of
 from spinf_serve.workbench.parts.verdict import MARKS, figures_table, outcome_rows, told_of
 from spinf_serve.workbench.parts.words import UNKNOWN, code, count, plain
 
@@ -58,7 +53,7 @@ def draw() -> None:
     wish = EvaluationWish(
         SideWish(name, model.bits), dataset, found.split, tuple(rules), baseline, new_rows
     )
-    digest = _digest(found, dataset)
+    digest = digest_of(found.desk, dataset, found.split)
     key = key_for(found.desk, wish, digest)
     outcome = outcome_of(found.desk, key)
     if outcome is None:
@@ -234,14 +229,3 @@ def _command(found: Bench, wish: EvaluationWish) -> None:
             on_click="ignore",
             icon=":material/download:",
         )
-
-
-def _digest(found: Bench, dataset: str) -> str:
-    return _digest_of(found, dataset, found.split, str(found.desk.file), stamp(found.desk))
-
-
-@st.cache_data(show_spinner=False, max_entries=32)
-def _digest_of(
-    _found: Bench, dataset: str, split: str | None, file: str, at: tuple[int, int]
-) -> str:
-    return digest_of_rows(_found.desk, dataset, split)

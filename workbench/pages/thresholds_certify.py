@@ -24,7 +24,8 @@ from spinf_serve.workbench.actions.cut_plans import (
 )
 from spinf_serve.workbench.frame import told
 from spinf_serve.workbench.glossary import help as meaning
-from spinf_serve.workbench.pages.thresholds_stand import KIND_WORDS, Stand, digest_of, title_of
+from spinf_serve.workbench.pages.thresholds_stand import KIND_WORDS, Stand, title_of
+from spinf_serve.workbench.parts.rows_digest import digest_of
 from spinf_serve.workbench.parts.words import count, percent, plain
 
 VALUES: Final = {

@@ -20,13 +20,13 @@ from spinf_serve.workbench.jobs import Job
 from spinf_serve.workbench.pages.thresholds_certify import words_of
 from spinf_serve.workbench.pages.thresholds_stand import (
     Stand,
-    digest_of,
     listed,
     name_words,
     state_of,
     title_of,
 )
 from spinf_serve.workbench.parts.figures import figure, row
+from spinf_serve.workbench.parts.rows_digest import digest_of
 from spinf_serve.workbench.parts.words import count, percent, plain, volume
 
 _DIFF_LINES = 400

@@ -8,7 +8,6 @@ from typing import Any, Final
 import streamlit as st
 
 from spinf_serve.evals.cut_curve import CutCurve
-from spinf_serve.evals.data.rows import digest_of as rows_digest
 from spinf_serve.evals.judged import DECISION
 from spinf_serve.evals.proof import open_cuts
 from spinf_serve.evals.score_tables import Identity
@@ -20,7 +19,7 @@ from spinf_serve.workbench.actions.cut_rows import CutRows, curve, cut_rows
 from spinf_serve.workbench.desk import Desk, key_of
 from spinf_serve.workbench.frame import Bench, stamp
 from spinf_serve.workbench.jobs import Job
-from spinf_serve.workbench.views import View, project_open
+from spinf_serve.workbench.views import View
 
 KIND_WORDS: Final = {
     "precision": "Of the flagged, at least so many are right (precision)",
@@ -175,14 +174,3 @@ def curve_of(stand: Stand, view: View, rows: CutRows, base_rate: float | None) -
     """The rates at the cuts that the chart shows."""
     key = (str(stand.desk.file), view.key, stamp(stand.desk), stand.dataset, stand.name)
     return _curve(key, base_rate, rows)
-
-
-@st.cache_data(show_spinner=False, max_entries=8)
-def _digest(file: str, stamp: tuple[int, int], dataset: str, _desk: Desk) -> str:
-    with project_open(_desk) as connection:
-        return rows_digest(connection, dataset)
-
-
-def digest_of(desk: Desk, dataset: str) -> str:
-    """Digest of the rows and labels, read again when something was written."""
-    return _digest(str(desk.file), stamp(desk), dataset, desk)

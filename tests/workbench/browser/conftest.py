@@ -44,12 +44,14 @@ class Workbench:
         url: its address, without a slash at the end.
         folder: of its project, which holds the example at first.
         chromium: the browser, of `playwright.sync_api`.
+        pid: of its process.
         faults: errors of pages' scripts; a test that ends with one fails.
     """
 
     url: str
     folder: Path
     chromium: Any
+    pid: int
     faults: list[str] = field(default_factory=list)
 
     @contextmanager
@@ -128,7 +130,7 @@ def running(folder: Path, chromium: Any, *more: str) -> Iterator[Workbench]:
     try:
         url = f"http://127.0.0.1:{port}"
         _wait_for(url, process)
-        yield Workbench(url, folder, chromium)
+        yield Workbench(url, folder, chromium, process.pid)
     finally:
         process.terminate()
         try:

@@ -1,6 +1,8 @@
 from dataclasses import asdict
 from pathlib import Path
 
+from spinf_serve.evals.data.labels import Label, now, put_labels
+from spinf_serve.evals.data.rows import rows
 from spinf_serve.workbench import audit
 from spinf_serve.workbench.actions.evaluations import EvaluationWish, SideWish, evaluate_job
 from spinf_serve.workbench.desk import open_desk
@@ -88,3 +90,17 @@ def test_an_empty_project_says_what_to_do(tmp_path):
     shown = page("report", tmp_path)
     assert not shown.exception
     assert "no pack yet" in messages(shown)
+
+
+def test_a_label_that_changed_since_makes_a_report_one_of_before(folder):
+    measure(folder)
+    assert "measured only" in messages(page("report", folder))
+    project = open_desk(folder).project
+    (row, *_) = rows(project, "messages")
+    value = "no" if row.labels["case"] else "yes"
+    put_labels(
+        project,
+        "messages",
+        [Label(row.id, "case", value, "me", now(), None, False, True)],
+    )
+    assert "Nothing was measured" in messages(page("report", folder))

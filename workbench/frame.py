@@ -131,7 +131,7 @@ def bench() -> Bench:
     _take_address()
     files = {desk.name_of(file): file for file in desk.pack_files()}
     sets = _datasets(desk)
-    models = _models(desk)
+    known = models(desk)
     with st.sidebar:
         name = _choose("Pack", "pack", list(files))
         if name is not None and is_unsaved(desk, files[name]):
@@ -141,11 +141,11 @@ def bench() -> Bench:
             )
         data = _choose("Rows", "data", [one.name for one in sets])
         split = _split(desk, data)
-        labels = {one.bits: f"{one.served} · {one.bits[:8]}" for one in models}
+        labels = {one.bits: f"{one.served} · {one.bits[:8]}" for one in known}
         bits = _choose("Scores of", "bits", list(labels), labels.__getitem__, help=_SCORES_OF)
         glossary_button()
     _give_address()
-    by_bits = {one.bits: one for one in models}
+    by_bits = {one.bits: one for one in known}
     found = Bench(desk, user, approver, files.get(name or ""), data, split, by_bits.get(bits or ""))
     draw_tour(found)
     return found
@@ -302,14 +302,14 @@ def _choose(
 def _split(desk: Desk, data: str | None) -> str | None:
     if data is None:
         return None
-    names = _splits(str(desk.file), data, _stamp(desk))
+    names = _splits(str(desk.file), data, stamp(desk))
     if not names:
         st.session_state.pop("choice-split", None)
     return _choose("Split", "split", names, none="all rows") if names else None
 
 
-def _stamp(desk: Desk) -> tuple[int, int]:
-    """Changes with every write to the project's file."""
+def stamp(desk: Desk) -> tuple[int, int]:
+    """Key for what is read from a project and kept for a while: changes with every write to it."""
     try:
         found = desk.file.stat()
     except OSError as error:
@@ -318,7 +318,7 @@ def _stamp(desk: Desk) -> tuple[int, int]:
 
 
 @st.cache_data(show_spinner=False, max_entries=16)
-def _splits(file: str, data: str, stamp: tuple[int, int]) -> list[str]:
+def _splits(file: str, data: str, at: tuple[int, int]) -> list[str]:
     with Desk(Path(file).parent, Path(file)).project.open(write=False) as connection:
         found = connection.execute(
             "SELECT DISTINCT split FROM item WHERE dataset = ? AND split IS NOT NULL ORDER BY split",
@@ -328,26 +328,20 @@ def _splits(file: str, data: str, stamp: tuple[int, int]) -> list[str]:
 
 
 def _datasets(desk: Desk) -> list[Dataset]:
-    return _datasets_of(str(desk.file), _stamp(desk))
+    return _datasets_of(str(desk.file), stamp(desk))
 
 
 @st.cache_data(show_spinner=False, max_entries=4)
-def _datasets_of(file: str, stamp: tuple[int, int]) -> list[Dataset]:
+def _datasets_of(file: str, at: tuple[int, int]) -> list[Dataset]:
     return datasets(Desk(Path(file).parent, Path(file)).project)
 
 
-def _models(desk: Desk) -> list[Identity]:
-    return _models_of(str(desk.file), _stamp(desk))
+def models(desk: Desk) -> list[Identity]:
+    """The models whose scores a project keeps, see `identities`."""
+    return _models_of(str(desk.file), stamp(desk))
 
 
 @st.cache_data(show_spinner=False, max_entries=4)
-def _models_of(file: str, stamp: tuple[int, int]) -> list[Identity]:
+def _models_of(file: str, at: tuple[int, int]) -> list[Identity]:
     with Desk(Path(file).parent, Path(file)).project.open(write=False) as connection:
         return identities(connection)
-
-
-models = _models
-"""The models whose scores a project keeps, the latest first."""
-
-stamp = _stamp
-"""Key for what is read from a project and kept for a while."""

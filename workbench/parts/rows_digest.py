@@ -12,6 +12,6 @@ def digest_of(desk: Desk, dataset: str, split: str | None = None) -> str:
     return _digest(str(desk.file), stamp(desk), dataset, split, desk)
 
 
-@st.cache_data(show_spinner=False, max_entries=32)
+@st.cache_data(show_spinner="Looking through rows and labels…", max_entries=32)
 def _digest(file: str, at: tuple[int, int], dataset: str, split: str | None, _desk: Desk) -> str:
     return digest_of_rows(_desk, dataset, split)

@@ -1,4 +1,7 @@
-"""Numbers in the words of those who read them: shares, counts per 1,000 and per day."""
+"""What stands between a page's own words: numbers as people say them, and texts of others as written.
+
+The one place where what came out of files and from people is made safe for Markdown.
+"""
 
 import re
 from typing import Final

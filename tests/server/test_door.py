@@ -90,11 +90,11 @@ def test_a_door_that_drains_lets_nobody_in():
 
 
 def test_an_unknown_priority_is_left_to_the_route():
-    asyncio.run(
-        door_of(Bounds(requests=-1, size_bytes=0, tokens=0))[0].enter(
-            {"X-Spinf-Priority": "urgent"}
-        )
-    )
+    door = door_of(Bounds(requests=-1, size_bytes=0, tokens=0))[0]
+    with pytest.raises(Busy):
+        asyncio.run(door.enter({"X-Spinf-Priority": "batch"}))
+    # Nobody else would tell of it by its own name.
+    asyncio.run(door.enter({"X-Spinf-Priority": "urgent"}))
 
 
 @pytest.fixture

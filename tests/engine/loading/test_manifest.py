@@ -1,5 +1,6 @@
 """Manifests are read strictly: what is missing, misspelt or impossible is named."""
 
+import re
 from dataclasses import asdict
 
 import pytest
@@ -75,6 +76,16 @@ def test_a_commit_that_is_not_settled_is_said_in_the_note():
     open_end = HUB.replace("0f" * 20, UNPINNED).replace('"for tests"', '"the commit is unpinned"')
     manifest = parse_manifest(open_end, "own.toml")
     assert manifest.source.revision == manifest.served.revision == "unpinned"
+
+
+def test_the_models_that_ship_are_held_at_a_commit():
+    shipped = [manifest for manifest in read_manifests() if manifest.source.kind == "hub"]
+    assert [manifest.served.id for manifest in shipped] == [
+        "spinf/gemma-4-12b-fp8",
+        "spinf/gemma-4-31b-fp8",
+    ]
+    for manifest in shipped:
+        assert re.fullmatch("[0-9a-f]{40}", manifest.source.revision)
 
 
 def test_the_longest_sequence_and_the_rows_of_a_pass_may_be_set():

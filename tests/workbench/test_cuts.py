@@ -47,7 +47,6 @@ from spinf_serve.workbench.actions.cut_plans import (
     wishes_of,
 )
 from spinf_serve.workbench.actions.cut_rows import (
-    between_bands,
     costs,
     curve,
     cut_rows,
@@ -55,6 +54,7 @@ from spinf_serve.workbench.actions.cut_rows import (
     look,
     misses,
     texts_of,
+    three_bands,
 )
 from spinf_serve.workbench.audit import events
 from spinf_serve.workbench.desk import PROJECT_FILE, Desk
@@ -136,12 +136,18 @@ def test_the_review_load_and_the_cheapest_cut_are_those_of_evals(ready):
     bands = target_of(job, "late")
     _, rows = after_rows(desk, bits, job, "late")
     act, review = (one["cut"] for one in bands["promises"])
-    load = between_bands(rows, review, act)
-    assert (
-        load.value is not None
-        and load.value * 1000 == pytest.approx(bands["review_per_1000"])
-        and load.k > 0
-    )
+    upper, middle, lower = three_bands(rows, review, act)
+    assert middle.load.value is not None and middle.load.k > 0
+    assert middle.load.value * 1000 == pytest.approx(bands["review_per_1000"])
+    assert upper.load.k + middle.load.k + lower.load.k == len(rows.traffic)
+    # By hand, from the scores and labels of the rows.
+    scores, holds = rows.scores, rows.holds
+    inside = (scores >= review) & (scores < act)
+    assert (middle.holds, middle.not_holds) == (holds[inside].sum(), (~holds[inside]).sum())
+    assert (upper.holds, upper.not_holds) == (look(rows, act).tp, look(rows, act).fp)
+    assert (lower.holds, lower.not_holds) == (look(rows, review).fn, look(rows, review).tn)
+    assert upper.right is not None and upper.right.n == upper.holds + upper.not_holds
+    assert lower.right is not None and lower.right.k == lower.not_holds and middle.right is None
     told = target_of(job, "rude")["promises"][0]["result"]
     _, rude = after_rows(desk, bits, job, "rude")
     cheapest, every = costs(rude, 5.0)

@@ -108,6 +108,34 @@ def test_the_cut_moves_all_figures(tmp_path):
     assert spent(desk.project, "d", "spam", None) == []
 
 
+def test_a_second_cut_parts_the_messages_into_three_bands(tmp_path):
+    desk = scored(tmp_path / "desk", 400)
+    test = page("thresholds", desk.folder)
+    assert len(test.slider) == 1 and "Three bands" not in messages(test)
+    (switch,) = [one for one in test.toggle if one.label.startswith("A second cut")]
+    test = switch.set_value(True).run()
+    upper, lower = test.slider
+    assert (upper.value, lower.max) == (0.7, 0.7) and lower.value < 0.7
+    test = lower.set_value(0.3).run()
+    table = next(one.value for one in test.dataframe if "band" in one.value)
+    assert table["band"].tolist() == ["Act", "Review", "Pass"]
+    assert table[["holds", "does not hold"]].to_numpy().sum() == 400
+    assert table["right"][1] == "a person decides"
+    # What passes though it holds is below the lower cut: the misses listed are those.
+    (errors,) = [one for one in test.segmented_control if one.key.startswith("errors-")]
+    assert errors.options[1] == f"Misses ({table['holds'][2]})"
+    assert address(test, "review") == "0.3"
+    # The lower cut gives way to the upper one, and comes back with it.
+    (number,) = [one for one in test.number_input if one.label == "Exactly"]
+    test = number.set_value(0.2).run()
+    assert test.slider[1].value == 0.2 and not test.exception
+    test = press(test, "Cut in force")
+    assert test.slider[1].value == 0.3
+    # The address alone shows the same two.
+    test = page("thresholds", desk.folder, at="0.7", review="0.3")
+    assert [one.value for one in test.slider] == [0.7, 0.3]
+
+
 def test_the_cut_in_the_address_is_of_one_category_only(tmp_path):
     desk = example(tmp_path / "desk")
     test = page("thresholds", desk.folder, cut="case", at="0.9")

@@ -6,7 +6,7 @@ random, one of each group. Knows no screen and computes no score.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import duckdb
 import numpy as np
@@ -110,6 +110,26 @@ class Figure:
     n: int
 
 
+@dataclass(frozen=True, slots=True)
+class Band:
+    """The rows of one of three bands.
+
+    Attributes:
+        start: the score that it begins at; None for the lowest.
+        load: its share of the traffic.
+        holds, not_holds: its counted rows by their labels.
+        right: of those acted on, the share that holds; of those passed, the share that does not. None
+            where a person decides.
+    """
+
+    name: Literal["act", "review", "pass"]
+    start: float | None
+    load: Figure
+    holds: int
+    not_holds: int
+    right: Figure | None
+
+
 def cut_names(pack: Pack) -> list[str]:
     """What of a pack has a cut: its categories, and its decision unless it decides per category."""
     return [*pack.categories, *([] if pack.decision.mode == "per_category" else [DECISION])]
@@ -206,10 +226,24 @@ def costs(rows: CutRows, miss: float) -> tuple[CostCut, CostCurve]:
     return cheapest(scores, holds, miss, **more), cost_curve(scores, holds, miss, **more)
 
 
-def between_bands(rows: CutRows, review: float, act: float) -> Figure:
-    """The share of the traffic from the lower cut on and below the upper one."""
-    scores = rows.walked[rows.traffic]
-    inside = (scores >= review) & (scores < act)
+def three_bands(rows: CutRows, review: float, act: float) -> tuple[Band, Band, Band]:
+    """Act, review and pass, as two cuts part the rows.
+
+    Args:
+        review: the lower cut; below it a row passes.
+        act: the upper cut, at least `review`.
+    """
+    high, low = look(rows, act), look(rows, review)
+    traffic = rows.walked[rows.traffic]
+    acted, kept = traffic >= act, traffic >= review
+    return (
+        Band("act", act, _share(acted), high.tp, high.fp, high.precision),
+        Band("review", review, _share(kept & ~acted), low.tp - high.tp, low.fp - high.fp, None),
+        Band("pass", None, _share(~kept), low.fn, low.tn, low.npv),
+    )
+
+
+def _share(inside: NDArray[np.bool_]) -> Figure:
     # A curve of one cut that parts those inside from the others.
     found = cut_curve(inside.astype(np.float64), np.ones(len(inside), dtype=bool), [0.5])
     return _figure(found.rates["flag_rate"])

@@ -140,8 +140,9 @@ def _pick(name: str, label: str, options: dict[str, str], help: str) -> str:
         st.session_state[key] = given if given in keys else keys[0]
     chosen: str = st.selectbox(label, keys, format_func=options.__getitem__, key=key, help=help)
     if given is not None and given != chosen:
-        # The cut in the address is one on the scale of another score.
+        # The cuts in the address are on the scale of another score.
         set_param("at", None)
+        set_param("review", None)
     set_param(name, chosen)
     return chosen
 

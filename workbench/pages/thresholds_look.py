@@ -14,7 +14,6 @@ from spinf_serve.workbench.actions.cut_rows import (
     CutRows,
     Figure,
     Look,
-    between_bands,
     false_alarms,
     look,
     misses,
@@ -22,6 +21,7 @@ from spinf_serve.workbench.actions.cut_rows import (
 )
 from spinf_serve.workbench.frame import param, set_param
 from spinf_serve.workbench.glossary import help as meaning
+from spinf_serve.workbench.pages.thresholds_bands import draw_bands, second_cut
 from spinf_serve.workbench.pages.thresholds_stand import Stand, curve_of, rows_of, title_of
 from spinf_serve.workbench.parts import charts
 from spinf_serve.workbench.parts.figures import figure, row
@@ -49,14 +49,17 @@ def draw(stand: Stand) -> None:
         _unlabelled(stand, rows)
     low, high = _ends(stand, rows)
     cut = _cut(stand, rows, low, high)
+    review = second_cut(stand, rows, cut, low)
     base_rate = _base_rate(stand, rows)
     found = look(rows, cut, base_rate)
-    _figures(stand, rows, found)
+    _figures(stand, found)
+    if review is not None:
+        draw_bands(stand, rows, review, cut)
     if len(rows.counted):
         made = curve_of(stand, view, rows, base_rate)
-        _chart(stand, made, cut, low, high)
+        _chart(stand, made, cut, review, low, high)
         _counts(stand, rows, found)
-        _errors(stand, rows, cut)
+        _errors(stand, rows, cut, cut if review is None else review)
     _which(rows)
 
 
@@ -167,7 +170,7 @@ def _base_rate(stand: Stand, rows: CutRows) -> float | None:
     return planned.base_rate
 
 
-def _figures(stand: Stand, rows: CutRows, found: Look) -> None:
+def _figures(stand: Stand, found: Look) -> None:
     told = (
         ("Flagged", found.flagged, "flag rate"),
         ("Precision", found.precision, "precision"),
@@ -178,13 +181,6 @@ def _figures(stand: Stand, rows: CutRows, found: Look) -> None:
         for label, one, word in told:
             figure(label, percent(one.value), [interval(one)], meaning(word))
     st.caption(f"Flagged: {volume(found.flagged.value, stand.per_day)}.")
-    bands = stand.bands()
-    if bands is not None:
-        load = between_bands(rows, bands[1], bands[0])
-        st.caption(
-            f"These numbers have two bands: act from {bands[0]:.4g} on, review from {bands[1]:.4g}"
-            f" on, pass below. For review: {volume(load.value, stand.per_day)}."
-        )
 
 
 def interval(one: Figure) -> str:
@@ -194,7 +190,9 @@ def interval(one: Figure) -> str:
     return f"{one.k:,} of {one.n:,}; 95 %: {percent(one.low)} to {percent(one.high)}"
 
 
-def _chart(stand: Stand, made: CutCurve, cut: float, low: float, high: float) -> None:
+def _chart(
+    stand: Stand, made: CutCurve, cut: float, review: float | None, low: float, high: float
+) -> None:
     logit = not stand.is_layer and st.toggle(
         "Spread the ends of the scale",
         key=f"logit-{stand.key}",
@@ -219,7 +217,8 @@ def _chart(stand: Stand, made: CutCurve, cut: float, low: float, high: float) ->
     ).dropna()
     data = data[(data["cut"] >= low) & (data["cut"] <= high)]
     data["x"] = _logit(data["cut"].to_numpy()) if logit else data["cut"]
-    here = float(_logit(np.array([cut]))[0]) if logit else cut
+    marks = np.array([cut] if review is None else [cut, review])
+    marks = _logit(marks) if logit else marks
     names = [label for label, _ in LINES.values()]
     colours = [colour for _, colour in LINES.values()]
     x = alt.X("x:Q", title="log odds of the score" if logit else "cut on the score")
@@ -239,8 +238,11 @@ def _chart(stand: Stand, made: CutCurve, cut: float, low: float, high: float) ->
         base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q").title(None), y2="high:Q"),
         base.mark_line(strokeWidth=2).encode(y=y, strokeDash=alt.StrokeDash("rate:N", legend=None)),
         base.mark_circle(size=60, opacity=0.01).encode(y=y, tooltip=tips).add_params(pick),
-        alt.Chart(pd.DataFrame({"x": [here]}))
+        alt.Chart(pd.DataFrame({"x": marks[:1]}))
         .mark_rule(strokeWidth=2, color=charts.GREY)
+        .encode(x="x:Q"),
+        alt.Chart(pd.DataFrame({"x": marks[1:]}))
+        .mark_rule(strokeWidth=2, strokeDash=[4, 4], color=charts.GREY)
         .encode(x="x:Q"),
     ).properties(height=320)
     key = f"curve-{stand.key}-{stand.is_new}-{logit}"
@@ -258,7 +260,8 @@ def _chart(stand: Stand, made: CutCurve, cut: float, low: float, high: float) ->
         key,
         alt_text=(
             f"Precision, recall and share flagged of {title_of(stand.shown, stand.name)} at every"
-            f" cut, with 95 % intervals; the chosen cut is {cut:.4g}."
+            f" cut, with 95 % intervals; the chosen cut is {cut:.4g}"
+            + ("." if review is None else f", and below {review:.4g} a message passes.")
         ),
         selection="pick",
         on_select=clicked,
@@ -311,8 +314,9 @@ def _counts(stand: Stand, rows: CutRows, found: Look) -> None:
             )
 
 
-def _errors(stand: Stand, rows: CutRows, cut: float) -> None:
-    lists = {"alarms": false_alarms(rows, cut), "misses": misses(rows, cut)}
+def _errors(stand: Stand, rows: CutRows, cut: float, passed: float) -> None:
+    """Rows above the cut that do not hold, and rows below `passed` that do."""
+    lists = {"alarms": false_alarms(rows, cut), "misses": misses(rows, passed)}
     words = {"alarms": "False alarms", "misses": "Misses"}
     kind = st.segmented_control(
         "Errors",

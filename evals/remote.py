@@ -32,6 +32,9 @@ RETRY_SECONDS = 2
 LOADING_SECONDS = 1800.0
 """How long a server's model may load; large ones are fetched first."""
 
+SILENT_SECONDS = 1800.0
+"""How long a server may send nothing; its own limit, `request_seconds`, is mostly far below."""
+
 
 class Work(Protocol):
     """One content and the questions about it, as `spinf_serve.engine.work.Work` has them."""
@@ -220,10 +223,15 @@ def post(server: str, body: bytes, token: str | None) -> tuple[int, Any]:
         # A proxy for the outside world does not know this machine's own servers.
         local = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
         proxies = [urllib.request.ProxyHandler({})] if local else []
-        with urllib.request.build_opener(*proxies).open(asked) as reply:
+        opener = urllib.request.build_opener(*proxies)
+        with opener.open(asked, timeout=SILENT_SECONDS) as reply:
             status, raw = reply.status, reply.read()
     except urllib.error.HTTPError as refusal:
         status, raw = refusal.code, _rest(refusal)
+    except TimeoutError as fault:
+        raise Unusable(
+            f"{url} sent nothing for {SILENT_SECONDS:.0f} s; is it still at work?"
+        ) from fault
     except (OSError, HTTPException, ValueError) as fault:
         raise Unusable(f"{url} cannot be reached: {getattr(fault, 'reason', fault)}") from fault
     try:

@@ -1,5 +1,6 @@
 """A server answers like an engine in this process: the same values, refusals and digests."""
 
+import socket
 import threading
 import time
 
@@ -120,6 +121,14 @@ def test_it_is_not_waited_for_for_ever():
 def test_an_address_that_leads_nowhere_is_one_line(url):
     with pytest.raises(Unusable, match="address is needed|cannot be reached"):
         open_remote(url, None)
+
+
+def test_a_server_that_falls_silent_is_given_up(monkeypatch):
+    monkeypatch.setattr("spinf_serve.evals.remote.SILENT_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(Unusable, match="sent nothing for 0 s"):
+            open_remote(url, None)
 
 
 def answer(**changes):

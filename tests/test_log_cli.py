@@ -20,10 +20,11 @@ from spinf_serve.server.config import ServerConfig
 from spinf_serve.server.decision_log.entries import content_digest
 from spinf_serve.server.decision_log.tables import connect
 from spinf_serve.server.served_packs import ServedPacks
-from tests.support.decision_logs import by_deadline, log_of
+from tests.support.decision_logs import log_of
 from tests.support.served_packs import fitted, served_from, write_packs
 from tests.support.servers import Running, question, running
 from tests.support.stub_engine import SERVED, StubEngine
+from tests.support.waiting import until
 
 ANGRY = "Where is my money? Third email!"
 CALM = "Thanks, all good."
@@ -74,7 +75,7 @@ def made(packs: ServedPacks, path: Path) -> Iterator[World]:
             answer = server.score(sent)
             assert answer.status_code == 200, answer.text
             answers.append(answer.json())
-        by_deadline(lambda: log_of(server).counts().written == 4)
+        until(lambda: log_of(server).counts().written == 4)
         yield World(path, answers, server)
 
 
@@ -188,7 +189,7 @@ def test_with_nothing_flagged_the_nearest_category_is_explained(run, shared):
 def test_a_category_that_lacks_another_says_so(run, world):
     decision = PER_CATEGORY | {"thresholds": {"anger": 1.0, "money": 0.0}}
     assert world.server.score(body("no anger", decision=decision)).status_code == 200
-    by_deadline(lambda: run("why", world.path, "--text", "no anger")[0] == 0)
+    until(lambda: run("why", world.path, "--text", "no anger")[0] == 0)
     out = run("why", world.path, "--text", "no anger")[1]
     assert "reaches 0, not flagged without anger" in out
 
@@ -256,7 +257,7 @@ def test_a_content_is_deleted_everywhere_and_no_byte_of_it_is_left(run, world):
     assert CALM.encode() in left
     # The server has the log open all the while, and goes on with it.
     assert world.server.score(body("Hello again")).status_code == 200
-    by_deadline(lambda: run("why", world.path, "--text", "Hello again")[0] == 0)
+    until(lambda: run("why", world.path, "--text", "Hello again")[0] == 0)
 
 
 def test_a_request_and_an_entry_can_be_deleted_alone(run, world):
@@ -364,7 +365,7 @@ def test_a_log_that_nobody_answers_for_is_not_called_whole(run, shared, packs, t
 def test_own_questions_alone_cannot_be_asked_again(run, world):
     sent = {"inputs": body(CALM)["inputs"], "scoring": {"queries": [question()]}}
     assert world.server.score(sent).status_code == 200
-    by_deadline(lambda: run("show", world.path, 5)[0] == 0)
+    until(lambda: run("show", world.path, 5)[0] == 0)
     assert "entry 5 has no pack" in run("show", world.path, 5, "--as-request")[2]
     said = run("why", world.path, "--entry", 5)[1]
     assert "no pack was asked, so nothing was decided" in said and "--log-answers" in said

@@ -13,10 +13,11 @@ from spinf_serve.engine.work import Limits
 from spinf_serve.evals.data.rows import rows
 from spinf_serve.evals.project import Project
 from spinf_serve.server.config import ServerConfig
-from tests.support.decision_logs import by_deadline, decided, entry, log_of, written
+from tests.support.decision_logs import decided, entry, log_of, written
 from tests.support.served_packs import fitted, served_from, write_packs
 from tests.support.servers import running
 from tests.support.stub_engine import StubEngine
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -138,7 +139,7 @@ def test_a_server_s_sample_becomes_a_baseline_and_then_tells_of_drift(run, tmp_p
 
     with running(lambda: StubEngine(Limits()).as_engine(), config, packs=packs) as server:
         ask(server, *(f"monday {n}" for n in range(60)))
-        by_deadline(lambda: log_of(server).counts().written == 60)
+        until(lambda: log_of(server).counts().written == 60)
         assert run("data", "new", "p.duckdb")[0] == 0
         assert run("data", "import", "p.duckdb", "monday", "log.db")[0] == 0
         code, out, err = run(

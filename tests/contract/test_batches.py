@@ -8,7 +8,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +21,10 @@ from tests.contract.conftest import LIMITS
 from tests.support.processes import start_process
 from tests.support.servers import Running, question, request, running
 from tests.support.stub_engine import NAN, StubEngine
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
 QUESTION = {"key": "late", "kind": "noul", "instructions": "Did it come late?"}
-
-
-def until(happened, seconds=20.0):
-    deadline = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.03)
 
 
 def row(custom_id: str, body: Any = None, url: str = "/v1/score", **changes: Any) -> dict[str, Any]:

@@ -19,17 +19,11 @@ from tests.contract.conftest import LIMITS, TOKEN, TRUSTED_TOKEN
 from tests.contract.test_errors import assert_error
 from tests.support.servers import Running, inputs, no_packs, question, request, running
 from tests.support.stub_engine import NAN, StubEngine
+from tests.support.waiting import until
 
 OPEN = {"/healthz", "/readyz", "/livez"}
 TRUSTED = {"Authorization": f"Bearer {TRUSTED_TOKEN}"}
 PLAIN = {"Authorization": f"Bearer {TOKEN}"}
-
-
-def until(condition, seconds: float = 10.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.005)
 
 
 def served(config: ServerConfig, stub: StubEngine | None = None):

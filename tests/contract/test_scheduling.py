@@ -12,10 +12,10 @@ from spinf_serve.engine.api import Engine, Priority
 from spinf_serve.server.config import ServerConfig
 from tests.contract.conftest import LIMITS
 from tests.contract.test_errors import assert_error, assert_works
-from tests.contract.test_server import until
 from tests.engine.test_api import engine_of, fake
 from tests.support.servers import Running, inputs, question, request, running
 from tests.support.stub_engine import StubEngine
+from tests.support.waiting import until
 
 BATCH = {"X-Spinf-Priority": "batch"}
 

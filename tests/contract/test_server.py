@@ -15,17 +15,11 @@ from tests.contract.conftest import LIMITS, TOKEN, TRUSTED_TOKEN
 from tests.contract.test_errors import assert_error, assert_works
 from tests.support.servers import Running, inputs, question, request, running
 from tests.support.stub_engine import POOR, UNMERGED, StubEngine
+from tests.support.waiting import until
 
 OPEN = ["/healthz", "/readyz", "/livez"]
 TRUSTED = {"Authorization": f"Bearer {TRUSTED_TOKEN}"}
 PLAIN = {"Authorization": f"Bearer {TOKEN}"}
-
-
-def until(condition, seconds: float = 5.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.005)
 
 
 def quickest(check) -> float:

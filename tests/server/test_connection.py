@@ -23,9 +23,9 @@ from spinf_serve.server.connection import (
 )
 from tests.contract.conftest import LIMITS
 from tests.contract.test_errors import assert_works
-from tests.contract.test_server import until
 from tests.support.servers import Running, no_packs, request, running
 from tests.support.stub_engine import StubEngine
+from tests.support.waiting import until
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
 QUICK = ServerConfig(

@@ -16,9 +16,9 @@ from spinf_serve.server.door import PLACED_PATHS, Door
 from spinf_serve.server.service import Service
 from tests.contract.conftest import LIMITS, TOKEN
 from tests.contract.test_hostile import JSON_BODIES
-from tests.contract.test_server import until
 from tests.support.servers import Running, request, running
 from tests.support.stub_engine import StubEngine
+from tests.support.waiting import until
 
 BOUNDS = Bounds(requests=3, size_bytes=10**6, tokens=10**6)
 

@@ -13,9 +13,9 @@ import pytest
 from spinf_serve.server.config import ServerConfig
 from spinf_serve.server.logs import JsonFormatter, log_config, without_message
 from tests.contract.conftest import LIMITS
-from tests.contract.test_server import until
 from tests.support.servers import question, request, running
 from tests.support.stub_engine import StubEngine
+from tests.support.waiting import until
 
 LOGGER = "spinf_serve.server.logs"
 

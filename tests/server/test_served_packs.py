@@ -17,6 +17,7 @@ from tests.support.pack_files import yaml_pack
 from tests.support.served_packs import fitted, served_from, write_packs
 from tests.support.servers import Running, running
 from tests.support.stub_engine import SERVED, StubEngine
+from tests.support.waiting import until
 
 
 def test_a_pack_s_constants_are_those_of_the_model_by_any_of_its_own_names(tmp_path):
@@ -142,10 +143,7 @@ def server(folder, stub, monkeypatch):
 
 
 def wait_for(server: Running, found: Any) -> None:
-    deadline = time.monotonic() + 20
-    while not found(server.http.get("/v1/packs").json()):
-        assert time.monotonic() < deadline, server.http.get("/v1/packs").json()
-        time.sleep(0.01)
+    until(lambda: found(server.http.get("/v1/packs").json()))
 
 
 def rewrite(file: Path, text: str) -> None:
@@ -204,8 +202,7 @@ def test_a_request_in_flight_keeps_its_pack(server, folder, stub):
     answers = []
     asking = threading.Thread(target=lambda: answers.append(server.score(body())))
     asking.start()
-    while not stub.pending:
-        time.sleep(0.005)
+    until(lambda: stub.pending)
     [file] = folder.iterdir()
     rewrite(file, json.dumps(fitted(version="0.2.0", contexts={"new": "{X}"})))
     wait_for(server, lambda found: found["packs"][0]["version"] == "0.2.0")
@@ -221,10 +218,7 @@ def test_a_look_that_fails_is_logged_and_leaves_what_is_served(server, monkeypat
         raise RuntimeError("a fault of ours")
 
     monkeypatch.setattr(type(server.service.packs.catalogue), "refreshed", broken)
-    deadline = time.monotonic() + 20
-    while "could not be looked at" not in caplog.text:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: "could not be looked at" in caplog.text)
     assert server.score(body()).status_code == 200
 
 

@@ -1,7 +1,6 @@
 """Decision logs: a running server's, and files of made-up entries."""
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -19,21 +18,11 @@ from spinf_serve.server.decision_log.tables import connect, create
 from spinf_serve.server.decision_log.writing import write
 from tests.support.servers import Running
 
-DEADLINE_SECONDS = 10.0
-
 
 def log_of(server: Running) -> DecisionLog:
     """The log of a server that has one."""
     (log,) = (one for one in server.service.observers if isinstance(one, DecisionLog))
     return log
-
-
-def by_deadline(holds: Callable[[], bool]) -> None:
-    """Waits until something holds; an assertion fails when it does not come about."""
-    end = time.monotonic() + DEADLINE_SECONDS
-    while not holds():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.01)
 
 
 _PACKS = {"c" * 64: "demo/support", "d" * 64: "demo/support", "e" * 64: "demo/other"}

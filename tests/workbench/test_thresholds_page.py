@@ -115,14 +115,14 @@ def test_a_second_cut_parts_the_messages_into_three_bands(tmp_path):
     (switch,) = [one for one in test.toggle if one.label.startswith("A second cut")]
     test = switch.set_value(True).run()
     upper, lower = test.slider
-    assert (upper.value, lower.max) == (0.7, 0.7) and lower.value < 0.7
+    assert (upper.value, lower.max) == (0.7, 0.7) and lower.value != 0.7
     test = lower.set_value(0.3).run()
     table = next(one.value for one in test.dataframe if "band" in one.value)
     assert table["band"].tolist() == ["Act", "Review", "Pass"]
     assert table[["holds", "does not hold"]].to_numpy().sum() == 400
     assert table["right"][1] == "a person decides"
     # What passes though it holds is below the lower cut: the misses listed are those.
-    (errors,) = [one for one in test.segmented_control if one.key.startswith("errors-")]
+    (errors,) = [one for one in test.segmented_control if str(one.key).startswith("errors-")]
     assert errors.options[1] == f"Misses ({table['holds'][2]})"
     assert address(test, "review") == "0.3"
     # The lower cut gives way to the upper one, and comes back with it.

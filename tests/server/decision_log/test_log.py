@@ -23,10 +23,11 @@ from spinf_serve.server.decision_log.opening import open_decision_log
 from spinf_serve.server.decision_log.reading import Wanted, entries, pack_facts
 from spinf_serve.server.decision_log.removing import remove
 from spinf_serve.server.decision_log.tables import connect, create
-from tests.support.decision_logs import by_deadline, log_of
+from tests.support.decision_logs import log_of
 from tests.support.served_packs import fitted, served_from, write_packs
 from tests.support.servers import Running, inputs, question, request, running
 from tests.support.stub_engine import NAN, SERVED, StubEngine
+from tests.support.waiting import until
 
 ANGRY = "Where is my money? Third email!"
 PACK = {"id": "demo/support"}
@@ -255,7 +256,7 @@ def test_old_entries_leave_by_themselves(serving, tmp_path, monkeypatch):
         )
     assert b"older than a week" in path.read_bytes()
     with serving(log_content="text", log_days=7):
-        by_deadline(lambda: len(kept(path)) == 1)
+        until(lambda: len(kept(path)) == 1)
     assert [one.text for one in kept(path)] == ["from today"]
     left = b"".join(file.read_bytes() for file in tmp_path.glob("decisions.db*"))
     assert b"older than a week" not in left and b"from today" in left
@@ -279,7 +280,7 @@ def test_a_log_that_cannot_be_written_fails_no_request_and_loses_nothing(
     with caplog.at_level(logging.WARNING), serving() as server:
         for n in range(3):
             assert server.score(request(f"content {n}")).status_code == 200
-        by_deadline(lambda: log_of(server).counts().written == 3)
+        until(lambda: log_of(server).counts().written == 3)
     assert len(kept(path)) == 3
     lines = [record.getMessage() for record in caplog.records if record.name == log_module.__name__]
     assert len(lines) == 2
@@ -304,7 +305,7 @@ def test_a_log_that_is_locked_for_long_loses_what_finds_no_room_and_counts_it(
             assert counts.lost > 0 and counts.written == 0
             assert counts.lost + counts.waiting == 20
             other.execute("ROLLBACK")
-        by_deadline(lambda: log.counts().waiting == 0)
+        until(lambda: log.counts().waiting == 0)
         counts = log.counts()
         assert counts.written + counts.lost == 20
     assert len(kept(path)) == counts.written > 0
@@ -325,7 +326,7 @@ def test_a_log_that_was_moved_away_is_begun_anew(serving, tmp_path):
     path, aside = tmp_path / "decisions.db", tmp_path / "november.db"
     with serving() as server:
         assert server.score(request("old")).status_code == 200
-        by_deadline(lambda: log_of(server).counts().written == 1)
+        until(lambda: log_of(server).counts().written == 1)
         for end in ("", "-wal", "-shm"):
             (tmp_path / f"decisions.db{end}").rename(tmp_path / f"november.db{end}")
         assert server.score(request("new")).status_code == 200
@@ -345,7 +346,7 @@ def test_a_fault_in_one_request_s_entries_leaves_the_others(serving, tmp_path, m
     with serving() as server:
         for content in ("one", "poison", "two"):
             assert server.score(request(content)).status_code == 200
-        by_deadline(lambda: log_of(server).counts().written == 2)
+        until(lambda: log_of(server).counts().written == 2)
         assert log_of(server).counts().lost == 1
     assert len(kept(tmp_path / "decisions.db")) == 2
 
@@ -407,7 +408,7 @@ def test_what_was_written_is_there_when_the_server_dies(serving, tmp_path):
     with serving() as server:
         for n in range(5):
             assert server.score(request(f"content {n}")).status_code == 200
-        by_deadline(lambda: log_of(server).counts().written == 5)
+        until(lambda: log_of(server).counts().written == 5)
         # What a killed process leaves: its files as they are, with nothing closed.
         for file in (path, path.with_name(f"{path.name}-wal")):
             shutil.copy(file, image)
@@ -424,7 +425,7 @@ def test_a_log_is_read_and_deleted_from_while_it_is_written(serving, tmp_path):
                 wanted = Wanted(digests=[content_digest(f"forget {m}") for m in range(n + 1)])
                 with closing(connect(path)) as connection:
                     removed += remove(connection, wanted).entries
-        by_deadline(lambda: log_of(server).counts().waiting == 0)
+        until(lambda: log_of(server).counts().waiting == 0)
         counts = log_of(server).counts()
     assert (counts.written, counts.lost) == (120, 0)
     texts = [one.text for one in kept(path)]

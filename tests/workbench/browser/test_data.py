@@ -1,29 +1,24 @@
 """The page Data in a browser: a file comes in, rows are found, exported and deleted."""
 
 import re
-import time
 
 from spinf_serve.evals.data.overview import datasets
 from spinf_serve.workbench.actions import uploads
 from spinf_serve.workbench.actions.rows import detail
 from spinf_serve.workbench.desk import PROJECT_FILE, Desk
+from tests.support.waiting import until
 
 MAILS = "id,text,spam\n" + "".join(
     f"m{i},mail {i * 7919} about thing {i * 31 % 17},{('yes', 'no', '', 'maybe')[i % 4]}\n"
     for i in range(40)
 )
 
+PAUSE = 1.0
+"""Who looks all the time keeps the project open, and those out who write."""
+
 
 def desk_of(browser):
     return Desk(browser.folder, browser.folder / PROJECT_FILE)
-
-
-def until(holds, seconds=90.0):
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it did not come about"
-        # Who looks all the time keeps the project open, and those out who write.
-        time.sleep(1)
 
 
 def button(page, name):
@@ -40,7 +35,7 @@ def test_a_file_is_uploaded_tried_and_imported_and_a_reload_loses_nothing(browse
         page.get_by_text("10 yes, 10 no, 0 unsure, 10 blank").wait_for()
         page.get_by_text("At random").click()
         (file,) = uploads.uploads(desk)
-        until(lambda: (uploads.kept_plan(desk, file.id) or {}).get("drawn") == "random")
+        until(lambda: (uploads.kept_plan(desk, file.id) or {}).get("drawn") == "random", 90, PAUSE)
         page.reload()
         page.get_by_text("10 yes, 10 no, 0 unsure, 10 blank").wait_for()
         button(page, "Try").click()
@@ -89,7 +84,7 @@ def test_a_choice_and_another_at_once_are_both_kept(browser):
         choices = page.locator("[data-testid=stButtonGroup]").last
         choices.get_by_role("radio", name="no", exact=True).click()
         choices.get_by_role("radio", name="yes", exact=True).click()
-        until(lambda: settled(desk, "t0001") == ["yes"])
+        until(lambda: settled(desk, "t0001") == ["yes"], 90, PAUSE)
         assert page.get_by_text("changed elsewhere").count() == 0
 
 

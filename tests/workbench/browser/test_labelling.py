@@ -7,6 +7,7 @@ import pytest
 
 from spinf_serve.workbench.actions import queues
 from spinf_serve.workbench.desk import PROJECT_FILE, Desk
+from tests.support.waiting import until
 
 TARGET = "decision"
 KEYS = {"y": "yes", "n": "no", "u": "unsure"}
@@ -99,7 +100,7 @@ def test_fifty_rows_are_labelled_with_the_keyboard_only(browser, page):
     page.wait_for_timeout(300)
     at(page, 49)
     assert len(said(browser, "ann")) == 48
-    _waited(lambda: _notes(browser) == [(rows[48], "yny unsure, is it irony?")])
+    until(lambda: _notes(browser) == [(rows[48], "yny unsure, is it irony?")], pause=0.05)
 
     # Keys that come faster than the rows answer nothing unseen: each goes to the row it was seen on.
     page.locator("h1").click()
@@ -169,10 +170,3 @@ def test_a_guideline_stands_beside_the_rows_for_everybody(browser):
 def _notes(browser):
     with desk_of(browser).project.open(write=False) as connection:
         return connection.execute("SELECT row_id, text FROM note").fetchall()
-
-
-def _waited(holds, seconds=10.0):
-    until = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < until, "it did not come about"
-        time.sleep(0.05)

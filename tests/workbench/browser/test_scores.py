@@ -1,5 +1,6 @@
 """The page Scores in a browser: a click on the chart opens a text, its label is fixed there and then."""
 
+import re
 from typing import Any
 
 from spinf_serve.workbench.actions.labelling import labels_on
@@ -84,8 +85,9 @@ def test_dragging_over_the_chart_lists_the_texts_behind_it_and_a_row_opens_besid
         page.mouse.move(left + 80, top + 20, steps=5)
         page.mouse.up()
         page.get_by_text("Selected on the chart:").wait_for()
-        told = page.get_by_text(" of 600").first.inner_text()
-        assert 0 < int(told.split(" row")[0]) < 600
+        told = page.get_by_text(re.compile(r"^[0-9]+ rows? of 600"))
+        told.wait_for()
+        assert 0 < int(told.inner_text().split(" row")[0]) < 600
         choose(page, 0)
         page.locator(".st-key-scores-detail").get_by_role("heading", name="Row ").wait_for()
         # What was dragged over stays while a row is read.

@@ -19,6 +19,10 @@ _NEARLY: Final = (3, 4)
 _GHOST: Final = -2
 """Place 0 among the rows of a path while a pass is made; further places are below."""
 
+_BESIDE: Final = 4
+"""A pass of a tree whose stem nearly fills the budget has room for this fraction of it besides: a few
+more rows cost less than the stem once more for each few paths."""
+
 _MOST_LOOKED_AT: Final = 32
 """Trees that do not fit which a pass is offered before it stays as full as it is."""
 
@@ -208,7 +212,8 @@ def next_pass(
     """Takes the next pass of at most `budget` rows from waiting trees, in the order they come in.
 
     Advances the trees it takes from; those that are cancelled or wholly planned it passes over. A
-    single path longer than the budget makes a pass of its own. Behind the first tree that the pass
+    tree whose paths share a stem of over three quarters of the budget makes passes of its own, of its
+    stem and up to a quarter of the budget (one path at least): it alone may go over it. Behind the first tree that the pass
     has no room for, small ones that fit whole fill what is left. Returns None when nothing waits.
 
     Args:
@@ -250,7 +255,8 @@ def _take_from(tree: Tree, building: _Rows, most_rows: int) -> bool:
         if trunk_rows == 0 and building.rows == 0:
             trunk_rows = min(left, TRUNK_BLOCK)
     room = most_rows - trunk_rows
-    paths = _paths_that_fit(tree, room, force=building.rows + trunk_rows == 0)
+    is_alone = building.rows + trunk_rows == 0
+    paths = _paths_that_fit(tree, room, building.budget // _BESIDE if is_alone else None)
     if tree.trunk_done + trunk_rows < len(tree.trunk):
         paths = 0
     if trunk_rows == 0 and paths == 0:
@@ -268,12 +274,18 @@ def _waits_for_the_next(tree: Tree, building: _Rows) -> bool:
     return is_whole and fits and building.rows * _NEARLY[1] >= building.budget * _NEARLY[0]
 
 
-def _paths_that_fit(tree: Tree, room: int, *, force: bool) -> int:
-    """How many leaf paths from `paths_done` on fit in `room` rows."""
+def _paths_that_fit(tree: Tree, room: int, beside: int | None) -> int:
+    """How many leaf paths from `paths_done` on fit in `room` rows.
+
+    Args:
+        beside: rows that are there beside the stem even where the room is used up, and then for one
+            path at least; None for none.
+    """
     trie, first = tree.trie, tree.paths_done
     stem = len(tree.chain) + int(trie.path_own[first])
-    end = np.searchsorted(trie.own_start, int(trie.own_start[first]) + room - stem, side="right")
-    return max(int(end) - 1 - first, 1 if force else 0)
+    left = room - stem if beside is None else max(room - stem, beside)
+    end = np.searchsorted(trie.own_start, int(trie.own_start[first]) + left, side="right")
+    return max(int(end) - 1 - first, 0 if beside is None else 1)
 
 
 def _lay(tree: Tree, trunk_rows: int, paths: int, building: _Rows) -> None:

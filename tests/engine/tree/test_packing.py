@@ -3,6 +3,7 @@
 from collections import deque
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -134,6 +135,19 @@ def test_splitting_a_wide_tree_costs_at_most_two_percent():
     tree = make(0, 466, [5], sequences)
     rows = sum(len(packed.plan.tokens) for packed in all_passes([tree], 2048))
     assert rows <= 1.02 * tree.packed_tokens
+
+
+@pytest.mark.parametrize("chain", [100, 310, 399, 400, 5_000])
+def test_a_stem_that_fills_the_budget_is_not_read_for_every_path(chain):
+    paths = [(1, number, 2) for number in range(255)]
+    tree = make(0, 20, range(chain), paths)
+    passes = all_passes([tree], 400)
+    own = tree.trie.nodes - 1
+    assert tree.finished
+    # A quarter of the budget holds 50 paths of two rows each.
+    assert len(passes) <= 1 + -(-own // 100)
+    longest = max(len(packed.plan.tokens) for packed in passes)
+    assert longest <= max(400, chain + 1 + 100)
 
 
 def test_a_cancelled_tree_leaves_the_queue():

@@ -1,13 +1,14 @@
 """The page Run in its states: nothing there, cost before, under way, ended, a sheet, many rows."""
 
 import time
+from io import BytesIO
 
 import pytest
 
 from spinf_serve.evals.project import create
 from spinf_serve.workbench import jobs as jobs_module
 from spinf_serve.workbench.actions.asking import remember
-from spinf_serve.workbench.actions.sheets import lay_text
+from spinf_serve.workbench.actions.sheets import lay, lay_text
 from spinf_serve.workbench.answering import Who, scorer
 from spinf_serve.workbench.desk import Desk, open_desk
 from spinf_serve.workbench.jobs import jobs, start, stop, wait
@@ -172,6 +173,16 @@ def test_a_pasted_sheet_is_decided_and_shown_after_a_reload(folder):
     gone = page("run", folder, mode="sheet", sheet="nothing")
     assert not gone.exception
     assert "not there any more" in messages(gone)
+
+
+def test_a_sheet_that_cannot_be_read_is_told_by_its_name(folder):
+    desk = open_desk(folder)
+    sheet = lay(desk, "mails.csv", BytesIO(b"text\nWell, no\n"))
+    shown = page("run", folder, mode="sheet", sheet=sheet.id)
+    assert not shown.exception
+    assert "mails.csv, line 2" in messages(shown) and str(folder) not in messages(shown)
+    button(shown, "Another sheet").click().run()
+    assert not shown.exception and "Bring texts without labels" in messages(shown)
 
 
 def test_a_draft_decides_no_sheet(folder):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
+from spinf_serve.packs.errors import SpinfError, Unusable
 from spinf_serve.packs.pack import Pack
 from spinf_serve.workbench import jobs
 from spinf_serve.workbench.actions.asking import copied_pack
@@ -37,6 +38,9 @@ from spinf_serve.workbench.parts.words import count, percent, plain, volume
 
 PASTE_HELP = "One text a line; or a table copied out of a spreadsheet, with its first line naming the columns."
 
+_DECISIONS = {"unsafe": "flagged", "safe": "not flagged"}
+"""The file's words for a decision, in those of the pages."""
+
 
 def draw_sheet(found: Bench) -> None:
     """One run of this half of the page; the sheet stands in the address."""
@@ -44,13 +48,18 @@ def draw_sheet(found: Bench) -> None:
     if id is None:
         _bring(found)
         return
+    sheet = None
     with told():
         sheet = laid(found.desk, id)
+    if sheet is None:
+        _another()
+        return
+    _head(sheet)
+    with told():
         if not jobs.known(found.desk, id):
             _prepare(found, sheet)
             return
         job = jobs.job(found.desk, id)
-        _head(sheet)
         if job.is_live:
             live(found, id)
         elif job.state == "done":
@@ -58,8 +67,6 @@ def draw_sheet(found: Bench) -> None:
         else:
             with st.container(border=True):
                 ended(found, job)
-        return
-    _another()
 
 
 def _bring(found: Bench) -> None:
@@ -102,9 +109,10 @@ def _open(id: str) -> None:
 
 
 def _head(sheet: Laid) -> None:
-    left, right = st.columns([4, 1], vertical_alignment="center")
-    left.subheader(plain(sheet.name))
-    with right:
+    with st.container(
+        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
+    ):
+        st.subheader(plain(sheet.name), width="content")
         _another()
 
 
@@ -117,7 +125,6 @@ def _another() -> None:
 
 def _prepare(found: Bench, sheet: Laid) -> None:
     """Column, pack, who answers, cost, start."""
-    _head(sheet)
     tabs = tabs_of(sheet)
     tab = st.selectbox("Worksheet", tabs, key=f"sheet-tab-{sheet.id}") if len(tabs) > 1 else None
     encoding = None
@@ -232,7 +239,11 @@ def _first_texts(found: Bench, look: Look, pack: Pack | None, id: str) -> None:
 
 
 def _look(sheet: Laid, text: str | None, tab: str | None, encoding: str | None) -> Look:
-    return _looked(str(sheet.file), sheet.id, sheet.name, text, tab, encoding)
+    try:
+        return _looked(str(sheet.file), sheet.id, sheet.name, text, tab, encoding)
+    except (SpinfError, Unusable) as fault:
+        # Where the copy lies tells nothing about the file that was given.
+        raise Unusable(str(fault).replace(str(sheet.file), sheet.name)) from None
 
 
 @st.cache_data(show_spinner="Looking through the sheet…", max_entries=16)
@@ -291,6 +302,8 @@ def _table(found: Bench, job: Job, table: Table, only: str) -> None:
 
     def fetch(offset: int, size: int) -> pd.DataFrame:
         rows = table.fetch(offset, size)
+        if "decision" in rows:
+            rows = rows.assign(decision=rows["decision"].replace(_DECISIONS))
         if hidden:
             return rows.drop(columns="text")
         shown = rows["text"].map(partial(shown_text, found.desk), na_action="ignore")
@@ -298,6 +311,14 @@ def _table(found: Bench, job: Job, table: Table, only: str) -> None:
 
     paged(
         table.count(), fetch, f"sheet-{job.id}-{only}", page_rows=25,
-        # Not so wide that decisions and reasons are out of sight.
-        column_config={"text": st.column_config.TextColumn(width="medium")},
+        column_config={
+            # Not so wide that decisions and reasons are out of sight.
+            "text": st.column_config.TextColumn(width="medium"),
+            # A row that is not flagged may hold categories which decide nothing.
+            "flagged": st.column_config.TextColumn(
+                "at their cuts",
+                help="Categories that reach their cuts: the file's column of flagged categories."
+                " Which of them decide, the pack says.",
+            ),
+        },
     )  # fmt: skip

@@ -28,7 +28,7 @@ from spinf_serve.workbench.pages.calibration_charts import (
 from spinf_serve.workbench.parts.figures import figure, row
 from spinf_serve.workbench.parts.job_box import job_box, latest
 from spinf_serve.workbench.parts.rows_digest import digest_of
-from spinf_serve.workbench.parts.view import need_view
+from spinf_serve.workbench.parts.view import need_answers, need_view
 from spinf_serve.workbench.parts.words import count, percent, plain
 from spinf_serve.workbench.views import View
 
@@ -65,6 +65,7 @@ def _draw(found: Bench) -> None:
         )
     target, mapped, binning = _choices(pack, constants, targets)
     if constants is None and not target.startswith(QUESTION):
+        need_answers(need_view(found, pack), dataset)
         st.info(
             f"**{plain(pack.id)}** is a draft on {plain(model.served)}: no numbers make scores of its answers yet."
             " Fit some on the page **Thresholds**; labels of single questions can be looked at here."

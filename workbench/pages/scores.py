@@ -13,7 +13,7 @@ from spinf_serve.workbench.frame import Bench, bench, empty, param, set_param, s
 from spinf_serve.workbench.glossary import help as meaning
 from spinf_serve.workbench.pages import scores_charts, scores_detail, scores_overview, scores_rows
 from spinf_serve.workbench.pages.scores_look import Look
-from spinf_serve.workbench.parts.view import need_view
+from spinf_serve.workbench.parts.view import need_answers, need_view
 from spinf_serve.workbench.parts.words import count, plain
 from spinf_serve.workbench.views import View
 
@@ -77,23 +77,12 @@ def _draw(found: Bench) -> None:
 
 
 def _nothing(view: View, dataset: str) -> None:
+    need_answers(view, dataset)
     rows = count(int(view.about["rows"]), "row")
-    asked = view.frame(columns=_some_answer(view))
-    if not bool(asked.iloc[0, 0]):
-        empty(
-            f"None of this pack's questions was asked of the {rows} of **{plain(dataset)}** yet.",
-            "Ask them on the page **Run**: only what is new is asked.",
-        )
     st.info(
         f"None of the {rows} has an answer to every question yet, so that there are no categories"
         " for them. Ask the rest on the page **Run**."
     )
-
-
-def _some_answer(view: View) -> str:
-    names = [name for name in view.frame("LIMIT 0").columns if name.startswith("residual:")]
-    parts = " OR ".join(f'count("{name}") > 0' for name in names)
-    return parts.replace("\n", " ") or "false"
 
 
 def _target(pack: Pack, names: list[str]) -> str | None:

@@ -26,6 +26,7 @@ from spinf_serve.workbench.pages.thresholds_stand import (
     title_of,
 )
 from spinf_serve.workbench.parts.job_box import job_box
+from spinf_serve.workbench.parts.view import need_answers, need_view
 from spinf_serve.workbench.parts.words import count, plain
 
 PARTS: Final = {
@@ -108,6 +109,9 @@ def _draw(found: Bench) -> None:
     set_param("part", part)
     if fits and fits[0].state != "done":
         _box(found, fits[0])
+    if stand.constants is None:
+        # Numbers of a draft are fitted on answers; a certification without them spends for nothing.
+        need_answers(need_view(found, pack), dataset)
     if part == "certify":
         thresholds_certify.draw(stand)
         if last is not None:

@@ -9,7 +9,7 @@ from spinf_serve.workbench import jobs
 from spinf_serve.workbench.desk import Desk
 from spinf_serve.workbench.frame import Bench, empty, stamp
 from spinf_serve.workbench.parts.job_box import job_box, latest
-from spinf_serve.workbench.parts.words import plain
+from spinf_serve.workbench.parts.words import count, plain
 from spinf_serve.workbench.views import Building, View, building, keep_pack, view_of
 
 KIND: Final = "view"
@@ -44,6 +44,19 @@ def need_view(found: Bench, pack: Pack, data: bytes | None = None) -> View:
     else:
         _renew(found, pack, dataset, model.bits, data)
     return view
+
+
+def need_answers(view: View, dataset: str) -> None:
+    """Stops the page, with what to do, while none of the pack's questions was asked of the rows."""
+    names = [name for name in view.frame("LIMIT 0").columns if name.startswith("residual:")]
+    parts = " OR ".join(f'count("{name}") > 0' for name in names)
+    if bool(view.frame(columns=parts.replace("\n", " ") or "false").iloc[0, 0]):
+        return
+    rows = count(int(view.about["rows"]), "row")
+    empty(
+        f"None of this pack's questions was asked of the {rows} of **{plain(dataset)}** yet.",
+        "Ask them on the page **Run**: only what is new is asked.",
+    )
 
 
 def _make(found: Bench, pack: Pack, view: Building, data: bytes | None) -> None:

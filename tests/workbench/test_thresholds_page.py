@@ -75,6 +75,19 @@ def test_a_draft_is_fitted_to_look_at_without_saving_or_spending(tmp_path):
     assert spent(desk.project, "d", "spam", None) == []
 
 
+@pytest.mark.parametrize("name", ["thresholds", "calibration"])
+def test_a_draft_that_was_asked_nothing_is_asked_before_it_is_fitted(tmp_path, name):
+    desk = scored(tmp_path / "desk", 40, fitted=False)
+    file = desk.folder / "mail.yaml"
+    file.write_text(file.read_text().replace("{?}", " in the end{?}", 1))
+    for part in ("look", "certify"):
+        test = page(name, desk.folder, part=part)
+        assert not test.exception and "page **Run**" in messages(test)
+        assert not [
+            one for one in test.button if one.label in ("Certify", "Fit numbers to look at")
+        ]
+
+
 def test_without_labels_only_the_share_flagged_is_known(tmp_path):
     desk = scored(tmp_path / "desk", 100, labelled=False)
     test = page("thresholds", desk.folder)
@@ -124,6 +137,8 @@ def test_a_second_cut_parts_the_messages_into_three_bands(tmp_path):
     # What passes though it holds is below the lower cut: the misses listed are those.
     (errors,) = [one for one in test.segmented_control if str(one.key).startswith("errors-")]
     assert errors.options[1] == f"Misses ({table['holds'][2]})"
+    reviewed, passed = table["holds"][1:]
+    assert f"{reviewed} come up for review and {passed} pass" in messages(test)
     assert address(test, "review") == "0.3"
     # The lower cut gives way to the upper one, and comes back with it.
     (number,) = [one for one in test.number_input if one.label == "Exactly"]

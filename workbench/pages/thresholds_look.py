@@ -58,7 +58,7 @@ def draw(stand: Stand) -> None:
     if len(rows.counted):
         made = curve_of(stand, view, rows, base_rate)
         _chart(stand, made, cut, review, low, high)
-        _counts(stand, rows, found)
+        _counts(stand, rows, found, review)
         _errors(stand, rows, cut, cut if review is None else review)
     _which(rows)
 
@@ -287,7 +287,7 @@ def _clicked(event: Any) -> float | None:
         return None
 
 
-def _counts(stand: Stand, rows: CutRows, found: Look) -> None:
+def _counts(stand: Stand, rows: CutRows, found: Look, review: float | None) -> None:
     labelled = len(rows.counted)
     table = pd.DataFrame(
         {
@@ -306,6 +306,12 @@ def _counts(stand: Stand, rows: CutRows, found: Look) -> None:
             f"Of {count(labelled, 'labelled message')} that count, {found.fp:,} are false alarms"
             f" ({wrong[0]}) and {found.fn:,} are misses ({wrong[1]})."
         )
+        if review is not None:
+            passed = len(misses(rows, review))
+            st.markdown(
+                f"Of these misses, {found.fn - passed:,} come up for review and {passed:,} pass:"
+                " the passed ones are listed below."
+            )
         planned = stand.plan.of(stand.name)
         if planned is None or planned.base_rate is None:
             st.markdown(

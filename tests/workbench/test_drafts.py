@@ -52,6 +52,18 @@ def test_undo_and_redo_outlive_the_page(desk, file):
     assert texts[2] in {drafts.text_of(desk, file, digest) for digest in digests}
 
 
+def test_what_the_editor_undid_by_itself_is_one_step_back(desk, file):
+    keep(desk, file, "one", 0, writer="a")
+    keep(desk, file, "two", 1, writer="a")
+    draft = keep(desk, file, "one", 2, writer="a")
+    assert (draft.undo, draft.redo) == (1, 1)
+    assert undo(desk, file, draft.revision).text == BEGIN
+    # What is put in its place by a button can be undone like everything else.
+    keep(desk, file, "three", 4)
+    draft = keep(desk, file, BEGIN, 5, what="restored")
+    assert undo(desk, file, draft.revision).text == "three"
+
+
 def test_another_tabs_change_is_not_overwritten(desk, file):
     keep(desk, file, "theirs", 0)
     with pytest.raises(Moved) as moved:

@@ -313,7 +313,11 @@ class _Store:
 
     def change(self, state: _State, digest: str, user: str, what: str) -> None:
         """Make a kept text the draft."""
-        if digest != state.now:
+        if what == "typed" and state.undo[-1:] == [digest]:
+            # The editor undid it by itself: the next undo goes on from there, not forth again.
+            state.undo.pop()
+            state.redo.append(state.now)
+        elif digest != state.now:
             state.undo = [*state.undo, state.now][-MOST_STEPS:]
             state.redo = []
         state.now = digest

@@ -140,6 +140,11 @@ def test_an_official_pack_is_copied_with_comments_and_numbers(desk: Desk) -> Non
     assert audit.events(desk)[0].action == "copy pack"
 
 
+def test_letters_with_marks_stay_in_an_id() -> None:
+    assert wizard.id_from("Kunden & Ärger, groß") == "my/kunden-arger-gross"
+    assert wizard.id_from("Réclamations") == "my/reclamations"
+
+
 def test_nothing_is_overwritten(desk: Desk) -> None:
     one = propose("the writer is angry")
     text = wizard.written("Mine", "email", [(one, one.asks)])

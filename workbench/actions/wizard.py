@@ -5,6 +5,7 @@ Nothing that is there is ever overwritten, and nothing is written that is no val
 
 import json
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,7 +111,9 @@ def official() -> list[Offer]:
 
 def id_from(name: str, namespace: str = "my") -> str:
     """A pack's id from what people call it."""
-    slug = re.sub(r"[^a-z0-9]+", "-", name.casefold()).strip("-")
+    plain = unicodedata.normalize("NFKD", name.casefold())
+    letters = "".join(one for one in plain if not unicodedata.combining(one))
+    slug = re.sub(r"[^a-z0-9]+", "-", letters).strip("-")
     return f"{namespace}/{slug[:60] or 'pack'}"
 
 

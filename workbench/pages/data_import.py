@@ -323,7 +323,12 @@ def _last(found: Bench) -> None:
     report = st.session_state.get("import-done")
     if report is None:
         return
-    st.success(f"{counted(report.rows_taken, 'row')} are in **{plain(report.dataset)}**.")
+    out = report.refused_count
+    left_out = f" {out:,} {'was' if out == 1 else 'were'} left out." if out else ""
+    verb = "is" if report.rows_taken == 1 else "are"
+    st.success(
+        f"{counted(report.rows_taken, 'row')} {verb} in **{plain(report.dataset)}**.{left_out}"
+    )
     with st.expander("What was found"):
         data_report.draw(report, trial=False)
     left, right = st.columns(2)

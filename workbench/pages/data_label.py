@@ -92,7 +92,12 @@ def _choose(found: Bench, dataset: str, targets: list[TargetName]) -> None:
         )
     if st.button("Start", type="primary", key="label-start", icon=":material/keyboard:"):
         with told():
-            _start(found, dataset, target, order, who)
+            try:
+                _start(found, dataset, target, order, who)
+            except Unusable as nothing:
+                # Mostly there is no such row, which is no fault.
+                words = str(nothing)
+                st.info(f"{plain(words[:1].upper() + words[1:])}.")
     _queue_jobs(found, dataset)
     _go_on(found, dataset, target, who)
     data_queue.standing_of(found, dataset, target)

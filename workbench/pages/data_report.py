@@ -44,7 +44,7 @@ def draw(report: ImportReport, *, trial: bool) -> None:
         st.caption(as_written(note))
     for warning in report.warnings:
         st.warning(as_written(plain(warning)))
-    _refused(report, key)
+    _refused(report, key, trial=trial)
     _unknown(report, key)
     _balance(report, key)
     _doubles(report, key)
@@ -55,17 +55,22 @@ def draw(report: ImportReport, *, trial: bool) -> None:
         st.caption(f"Blank cells, which say nothing: {told}.")
 
 
-def _refused(report: ImportReport, key: str) -> None:
+def _refused(report: ImportReport, key: str, *, trial: bool) -> None:
     if not report.refused_count:
         return
-    st.markdown(f"**{counted(report.refused_count, 'row')} would be left out**")
+    were = "would be" if trial else "was" if report.refused_count == 1 else "were"
+    st.markdown(f"**{counted(report.refused_count, 'row')} {were} left out**")
     if report.refused_count > len(report.refused):
         st.caption(f"The first {len(report.refused)} are shown.")
     st.dataframe(
         [{"line": one.line, "id": one.row_id, "why": plain(one.reason)} for one in report.refused],
         hide_index=True,
         key=f"{key}-refused",
-        column_config={"why": st.column_config.TextColumn(width="large")},
+        column_config={
+            "line": st.column_config.NumberColumn(width=60),
+            "id": st.column_config.TextColumn(width=120),
+            "why": st.column_config.TextColumn(width=660),
+        },
     )
 
 

@@ -192,6 +192,7 @@ def _answers(look: Look, found: Answered) -> None:
                 data.sort_values("score", ascending=False, kind="stable"),
                 key=f"scores-categories-{key}",
                 hide_index=True,
+                placeholder=UNKNOWN,
                 column_config={"score": bar, "threshold": number},
             )
     data = pd.DataFrame(found.answers)

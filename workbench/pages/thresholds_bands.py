@@ -10,7 +10,7 @@ from spinf_serve.workbench.actions.cut_rows import Band, CutRows, three_bands
 from spinf_serve.workbench.frame import param, set_param
 from spinf_serve.workbench.glossary import help as meaning
 from spinf_serve.workbench.pages.thresholds_stand import Stand
-from spinf_serve.workbench.parts.words import percent, plain, volume
+from spinf_serve.workbench.parts.words import UNKNOWN, percent, plain, volume
 
 TITLES: Final = {"act": "Act", "review": "Review", "pass": "Pass"}
 
@@ -77,6 +77,7 @@ def draw_bands(stand: Stand, rows: CutRows, review: float, act: float) -> None:
         table,
         hide_index=True,
         key=f"bands-{stand.key}",
+        placeholder=UNKNOWN,
         column_config={
             "band": "",
             "from": st.column_config.NumberColumn("From score", format="%.4g"),

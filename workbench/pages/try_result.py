@@ -152,6 +152,7 @@ def _categories(pack: Pack, verdict: Judged) -> None:
     st.dataframe(
         frame,
         hide_index=True,
+        placeholder=UNKNOWN,
         column_config={
             "score": st.column_config.ProgressColumn(min_value=0.0, max_value=1.0, format="%.4f"),
             "threshold": st.column_config.NumberColumn(format="%.4f"),

@@ -46,8 +46,8 @@ class Step:
 STEPS: Final = (
     Step(
         "question", "Edit a question",
-        "Choose the question `tone` in the form and reword it. Its answers are asked anew, all"
-        " others are kept. Undo takes it back.",
+        "Choose the question `tone` in the form and reword it: once saved, its answers are asked anew,"
+        " and all others are kept. Take it back with Undo, since the next steps go by kept answers.",
         "pack", (("tab", "Form"), ("form", "Questions"), ("question", "tone")),
     ),
     Step(

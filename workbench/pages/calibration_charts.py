@@ -139,7 +139,8 @@ def slices_table(figures: dict[str, Any], key: str) -> None:
                 "calibration error": one["ece"] * 100,
                 "by chance up to": None if one["high"] is None else one["high"] * 100,
                 "log loss": one["log_loss"]["value"],
-                "note": one["warning"] or "",
+                # What chance would show stands beside it here, and no interval.
+                "note": "few rows: chance weighs heavily" if one["warning"] else "",
             }
             for one in figures["slices"]
         ]
@@ -150,6 +151,7 @@ def slices_table(figures: dict[str, Any], key: str) -> None:
         table,
         hide_index=True,
         key=f"slices-{key}",
+        placeholder=UNKNOWN,
         column_config={
             **dict.fromkeys(named, share),
             "log loss": st.column_config.NumberColumn(format="%.4f"),

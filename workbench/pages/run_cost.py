@@ -97,9 +97,12 @@ def _read(
         return None
     file = file_of(found.desk, name)
     counting = token_counts().costs(file.read_text("utf-8-sig"), file.name, contents)
-    costs = outcome(counting, "Counting tokens", quiet=True)
+    # Below the figure, so that figures stay in line while it is being counted.
+    figure, wait = st.container(), st.container()
+    with wait:
+        costs = outcome(counting, "Counting tokens", quiet=True)
     if costs is None:
-        st.metric("Tokens to read", UNKNOWN)
+        figure.metric("Tokens to read", UNKNOWN)
         return None
     return costs.per_1000.tree.tokens * rows / PER
 
@@ -109,7 +112,7 @@ def _measured(rate: Rate) -> str:
         f"By {rate.tokens:,.0f} tokens a second, measured {rate.at[:10]} on {rate.counted.rows:,}"
         f" texts with {rate.pack}"
     )
-    return f"{told}." if rate.is_same else f"{told}: another pack, so this is rough."
+    return f"{told}." if rate.is_same else f"{told}: another pack or wording, so this is rough."
 
 
 def _measure(

@@ -83,32 +83,34 @@ def ended(found: Bench, job: Job, *, key: str = "") -> None:
             f" ({count(took.counted.rows, 'text')} asked)"
             + (f", {told_money} at {price:g} an hour" if price else "")
         )
-    columns = st.columns(4)
+    with st.container(horizontal=True):
+        _buttons(found, job, result, key)
+
+
+def _buttons(found: Bench, job: Job, result: dict[str, Any], key: str) -> None:
     if job.state in jobs.AGAIN:
-        if columns[0].button("Go on", key=f"{key}resume-{job.id}", icon=":material/play_arrow:"):
+        if st.button("Go on", key=f"{key}resume-{job.id}", icon=":material/play_arrow:"):
             with told():
                 given = given_who()
                 fresh = given if str(given) == job.arguments.get("who") else None
                 jobs.resume(found.desk, found.user, job.id, who=fresh)
                 st.rerun()
-    elif job.kind == "run" and columns[0].button(
+    elif job.kind == "run" and st.button(
         "See the scores", key=f"{key}scores-{job.id}", icon=":material/scatter_plot:"
     ):
         go_to("scores", bits=result.get("bits"), data=job.arguments["dataset"])
     elif (
         job.kind == "sheet"
         and key
-        and columns[0].button(
-            "Open the sheet", key=f"{key}open-{job.id}", icon=":material/table_view:"
-        )
+        and st.button("Open the sheet", key=f"{key}open-{job.id}", icon=":material/table_view:")
     ):
         st.query_params["mode"] = "sheet"
         st.query_params["sheet"] = job.id
         st.session_state.pop("run-mode", None)
         st.rerun()
-    with columns[1].popover("Log", icon=":material/notes:"):
+    with st.popover("Log", icon=":material/notes:"):
         st.code(job.log() or "Nothing was said.", language=None)
-    if columns[2].button(
+    if st.button(
         "Forget",
         key=f"{key}remove-{job.id}",
         icon=":material/delete:",

@@ -217,6 +217,8 @@ def _doubles(found: Bench, dataset: str, together: Together) -> None:
         f" more, {together.near:,} of them since their texts are nearly the same. A group counts once"
         " in a promise, and is never split."
     )
+    if not together.same and not together.groups:
+        return
     same, groups = st.columns(2)
     with same:
         place = paged(

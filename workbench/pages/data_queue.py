@@ -298,7 +298,7 @@ def _needed(found: Bench, counts: Counting, target: str) -> None:
     need = labelling.needed(counts, share, DELTA)
     missing = max(0, need.flawless - need.holds)
     recall = (
-        f"{need.holds:,} are there, which may do if none is missed"
+        f"{need.holds:,} are there, which may do"
         if not missing
         else f"{need.holds:,} are there, {missing:,} more are needed"
     )

@@ -20,7 +20,7 @@ LISTED: Final = 20
 MOST_ROWS: Final = 24
 """Options or values that get a field of their own for the category they speak for."""
 
-_OWN: Final = "an own list"
+_OWN: Final = "a list of its own"
 
 
 def draw_questions(form: Form, fields: Fields) -> None:

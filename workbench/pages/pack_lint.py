@@ -127,7 +127,7 @@ def _basis(bench: Bench, rows: Sequence[Sequence[QuestionAnswer]], limits_model:
             )
         return (
             f"Looked at the wording only: not all of these questions have been answered by"
-            f" {plain(bench.model.served)} yet. Ask it on the page Run."
+            f" {plain(bench.model.served)} yet. Ask them on the page Run."
         )
     served = "" if bench.model is None else bench.model.served
     limits = "its own limits" if limits_model == served else "general limits"

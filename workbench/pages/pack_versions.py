@@ -107,7 +107,7 @@ def _publish(bench: Bench, draft: Draft) -> None:
     )
     version = "" if pack is None else pack.version
     choices: list[str] = ["none", *reversed(PARTS)]
-    labels = {"none": f"as the file says: {version}"}
+    labels = {"none": f"as the file says: {version}" if version else "as the file says"}
     for one in PARTS:
         raised = publishing.next_version(version, one)
         labels[one] = f"{one}: {raised}" if raised else one

@@ -137,7 +137,7 @@ def _filter(look: Look) -> Filter:
                 width=140,
             )
         sorts = _sorts(look, subject)
-        sort = st.selectbox("Sort by", list(sorts), key=look.key("sort"), width=180)
+        sort = st.selectbox("Sort by", list(sorts), key=look.key("sort"), width=250)
         with st.popover("Filter", icon=":material/filter_list:", key=look.key("filter")):
             labels = st.multiselect("Label", LABELS, key=look.key("labels"), placeholder="any")
             part = _slice(look)

@@ -95,7 +95,7 @@ def _target(stand: Stand, job: Job, result: Mapping[str, Any], target: Mapping[s
                     " (5 % to 95 % of them)."
                 )
         for note in target["notes"]:
-            st.caption(plain(note))
+            st.caption(f"{plain(_capital(note))}.")
 
 
 def _promise(stand: Stand, result: Mapping[str, Any], one: Mapping[str, Any]) -> None:

@@ -34,6 +34,7 @@ from spinf_serve.workbench.frame import (
     set_param,
     told,
 )
+from spinf_serve.workbench.pages.report import FILE_TITLES
 from spinf_serve.workbench.parts import charts
 from spinf_serve.workbench.parts.differences import show_differences
 from spinf_serve.workbench.parts.job_box import job_box, latest
@@ -170,9 +171,13 @@ def _outcome(
     found: Bench, key: str, dataset: str, outcome: dict[str, Any], wish: ComparisonWish
 ) -> None:
     icon, draw_word = MARKS[outcome["word"]]
+    worse = dict.fromkeys(
+        one["target"] for one in outcome["outcomes"] if one["word"] == "regression"
+    )
+    named = f": {plain(', '.join(worse))}" if worse else ""
     words = {
         "pass": "The second is not worse than the first beyond chance.",
-        "regression": "The second is worse than the first beyond chance.",
+        "regression": f"The second is worse than the first beyond chance{named}.",
         "cannot judge": "The rows do not suffice to tell.",
     }
     draw_word(words.get(outcome["word"], plain(outcome["sentence"])), icon=icon)
@@ -191,8 +196,8 @@ def _outcome(
                 help="Chance of so many changes one way if neither is better (McNemar, exact),"
                 " corrected for the number of targets (Holm).",
             ),
-            "right before": st.column_config.NumberColumn(format="percent"),
-            "right now": st.column_config.NumberColumn(format="percent"),
+            "right before": st.column_config.NumberColumn(format="%.1f %%"),
+            "right now": st.column_config.NumberColumn(format="%.1f %%"),
         },
     )
     _chart(table, key)
@@ -213,7 +218,7 @@ def _outcome(
     for column, kind in zip(st.columns(4), ("html", "markdown", "junit", "json"), strict=True):
         file, mime = FILES[kind]
         column.download_button(
-            f"Report ({kind})",
+            FILE_TITLES[kind],
             (folder / file).read_bytes,
             file_name=f"comparison{(folder / file).suffix}",
             mime=mime,
@@ -234,8 +239,8 @@ def _table(comparisons: list[dict[str, Any]]) -> pd.DataFrame:
         if flips is not None and flips["rows"]:
             line |= {
                 "labelled": flips["rows"],
-                "right before": flips["right_before"] / flips["rows"],
-                "right now": flips["right_now"] / flips["rows"],
+                "right before": 100 * flips["right_before"] / flips["rows"],
+                "right now": 100 * flips["right_now"] / flips["rows"],
                 "fixed": flips["fixes_count"],
                 "broken": flips["breaks_count"],
                 "p": one["p_holm"],

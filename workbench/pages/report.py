@@ -1,7 +1,7 @@
 """The page Report: the pack held to its rules, files to hand over, and the command that CI runs."""
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 import streamlit as st
@@ -27,6 +27,14 @@ from spinf_serve.workbench.parts.verdict import MARKS, figures_table, outcome_ro
 from spinf_serve.workbench.parts.words import UNKNOWN, code, count, plain
 
 KIND = "evaluate"
+
+FILE_TITLES: Final = {
+    "html": "Report (HTML)",
+    "markdown": "Summary (Markdown)",
+    "junit": "JUnit (XML)",
+    "json": "Everything (JSON)",
+}
+"""What the files of a report or a comparison are called on screen."""
 
 
 def draw() -> None:
@@ -170,15 +178,9 @@ def _slices(key: str, outcome: dict[str, Any]) -> None:
 def _files(found: Bench, key: str, outcome: dict[str, Any]) -> None:
     st.subheader("Hand it over")
     folder = folder_of(found.desk, key)
-    titles = {
-        "html": "Report (HTML)",
-        "markdown": "Summary (Markdown)",
-        "junit": "JUnit (XML)",
-        "json": "Everything (JSON)",
-    }
     for column, (kind, (file, mime)) in zip(st.columns(len(FILES)), FILES.items(), strict=True):
         column.download_button(
-            titles[kind],
+            FILE_TITLES[kind],
             (folder / file).read_bytes,
             file_name=file,
             mime=mime,

@@ -132,8 +132,9 @@ def test_a_decided_sheet_can_be_decided_again_and_keeps_what_it_has(desk):
 
 
 def test_pasted_texts_are_lines_or_a_table(desk):
-    lines = lay_text(desk, "a, b; c\n\nsecond\n")
-    assert (look_at(lines).rows, look_at(lines).first) == (2, ("a, b; c", "second"))
+    lines = lay_text(desk, 'a, b; c\n\n"second" | it\'s\n')
+    assert (look_at(lines).rows, look_at(lines).first) == (2, ("a, b; c", '"second" | it\'s'))
+    assert lines.name == "pasted.csv"
     table = lay_text(desk, "id\tmessage\n1\thello\n2\t\n")
     assert look_at(table).columns == ("id", "message")
     assert (look_at(table).text, look_at(table).rows) == ("message", 2)

@@ -3,6 +3,8 @@
 A sheet and what comes of it lie in one folder, that of its job, from the moment it is uploaded.
 """
 
+import csv
+import io
 import json
 import shutil
 import time
@@ -110,11 +112,12 @@ def lay_text(desk: Desk, text: str) -> Laid:
     if "\t" in lines[0]:
         name, data = "pasted.tsv", "\n".join(lines) + "\n"
     else:
-        # One object a line: a text may hold any mark that separates columns.
-        name = "pasted.jsonl"
-        data = "".join(
-            json.dumps({"text": line}, ensure_ascii=False) + "\n" for line in lines if line.strip()
-        )
+        # In quotes, since a text may hold any mark that separates columns. What comes back opens in
+        # a spreadsheet.
+        name, cells = "pasted.csv", io.StringIO()
+        writer = csv.writer(cells, quoting=csv.QUOTE_ALL, lineterminator="\n")
+        writer.writerows([["text"], *([line] for line in lines if line.strip())])
+        data = cells.getvalue()
     file = folder / f"{_INPUT}{Path(name).suffix}"
     file.write_text(data, encoding="utf-8", newline="")
     write_beside(folder / _SHEET, as_json({"name": name}))

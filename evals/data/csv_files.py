@@ -17,6 +17,9 @@ DELIMITERS: Final = (",", ";", "\t", "|")
 MAX_CELL_CHARS: Final = 4 << 20
 """Longest cell, in characters: a quote that is never closed must not take the whole file."""
 
+MAX_LINE_CHARS: Final = 16 << 20
+"""Longest line: a file without line breaks must not be held whole either."""
+
 _BOMS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     # Before UTF-16, whose mark is the beginning of this one.
@@ -73,7 +76,9 @@ def encoding_of(path: Path, declared: str | None) -> tuple[str, tuple[str, ...]]
                 " give its --encoding"
             )
     if b"\0" in start:
-        encoding = "utf-16-le" if start[1:2] == b"\0" else "utf-16-be"
+        # Signs of other scripts have no zero byte; separators, digits and line ends have.
+        little = start[1::2].count(0) >= start[::2].count(0)
+        encoding = "utf-16-le" if little else "utf-16-be"
         if _fault(path, encoding) is None:
             return encoding, (f"no byte order mark; it looks like {encoding}",)
     fault = _fault(path, "utf-8")
@@ -121,18 +126,54 @@ def csv_rows(path: Path, dialect: Dialect) -> Iterator[tuple[int, list[str] | st
     # The limit is the process's; a longer cell than any other reader of CSV wants is no harm.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_CHARS))
     with _text(path, dialect.encoding) as file:
-        reader = csv.reader(file, delimiter=dialect.delimiter, strict=True)
+        lines = Lines(file)
+        reader = csv.reader(lines, delimiter=dialect.delimiter, strict=True)
         while True:
-            line = reader.line_num + 1
+            line = lines.number + 1
             try:
                 cells = next(reader)
             except StopIteration:
                 return
+            except LongLine as error:
+                yield line, str(error)
+                continue
             except csv.Error as error:
                 yield line, _words(str(error))
                 continue
             if any(cells):
                 yield line, cells
+
+
+class LongLine(Exception):
+    """A line is longer than `MAX_LINE_CHARS`; it was read over."""
+
+
+class Lines:
+    """Lines of a text file one after another, with their line breaks.
+
+    Attributes:
+        number: of the last one, from 1.
+    """
+
+    def __init__(self, file: IO[str]) -> None:
+        self.number = 0
+        self._file = file
+
+    def __iter__(self) -> "Lines":
+        return self
+
+    def __next__(self) -> str:
+        """The next line. Raises `LongLine`, behind which reading goes on."""
+        line = self._file.readline(MAX_LINE_CHARS)
+        if not line:
+            raise StopIteration
+        self.number += 1
+        if len(line) < MAX_LINE_CHARS or line[-1] in "\r\n":
+            return line
+        del line
+        while (rest := self._file.readline(_BLOCK)) and rest[-1] not in "\r\n":
+            pass
+        raise LongLine(f"it has more than {MAX_LINE_CHARS:,} characters")
 
 
 def _words(fault: str) -> str:

@@ -5,19 +5,19 @@ Everything is streamed. Knows columns by name and not what they mean.
 """
 
 import json
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
-from zipfile import BadZipFile
+from typing import Final
 
 import duckdb
 
 from spinf_serve.evals.data.cells import Cell, cell
-from spinf_serve.evals.data.csv_files import csv_rows, dialect_of, encoding_of
+from spinf_serve.evals.data.csv_files import Lines, LongLine, csv_rows, dialect_of, encoding_of
 from spinf_serve.evals.data.decision_log import LogWanted, log_table
+from spinf_serve.evals.data.kinds import check_kind
+from spinf_serve.evals.data.workbooks import Sheet, open_sheet
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.files import is_regular, shown
 
@@ -26,7 +26,6 @@ _TEXT_ENDINGS: Final = (".csv", ".tsv", ".txt")
 _JSON_LINES: Final = (".jsonl", ".ndjson")
 _KINDS: Final = (*_TEXT_ENDINGS, *_JSON_LINES, ".parquet", ".xlsx")
 _FIRST_OBJECTS: Final = 1_000
-_MAX_LINE_CHARS: Final = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +119,17 @@ def column_names(source: Source) -> tuple[str, ...]:
         return opened.columns
     if not is_regular(source.path):
         raise Unusable(f"{shown(source.path)} is no file")
+    check_kind(source.path, source.path.suffix.lower())
     encoding, _ = encoding_of(source.path, source.encoding)
     names: dict[str, None] = {}
     with source.path.open(encoding=encoding, newline="\n") as file:
-        for text in islice(file, _FIRST_OBJECTS):
+        lines = Lines(file)
+        for _ in range(_FIRST_OBJECTS):
             try:
-                found = json.loads(text) if len(text) <= _MAX_LINE_CHARS else None
-            except (ValueError, RecursionError):
+                found = json.loads(next(lines))
+            except StopIteration:
+                break
+            except (ValueError, RecursionError, LongLine):
                 continue
             if isinstance(found, dict):
                 names |= dict.fromkeys(found)
@@ -156,6 +159,7 @@ def _open(source: Source, wanted: Sequence[str]) -> Opened:
     }
     if ending not in readers:
         raise Unusable(f"{shown(path)}: a file to import ends in {', '.join(_KINDS)}")
+    check_kind(path, ending)
     return readers[ending]()
 
 
@@ -197,11 +201,17 @@ def _jsonl(path: Path, source: Source, wanted: Sequence[str]) -> Opened:
 
 def _jsonl_lines(path: Path, encoding: str, names: Sequence[str]) -> Iterator[Line]:
     with path.open(encoding=encoding, newline="\n") as file:
-        for number, text in enumerate(file, 1):
-            if not text.strip():
+        lines = Lines(file)
+        while True:
+            number = lines.number + 1
+            try:
+                text = next(lines)
+            except StopIteration:
+                return
+            except LongLine as error:
+                yield Line(number, None, str(error))
                 continue
-            if len(text) > _MAX_LINE_CHARS:
-                yield Line(number, None, f"it has more than {_MAX_LINE_CHARS:,} characters")
+            if not text.strip():
                 continue
             try:
                 found = json.loads(text)
@@ -257,40 +267,24 @@ def _fetched(connection: duckdb.DuckDBPyConnection, name: str) -> Iterator[Line]
         connection.close()
 
 
-def _xlsx(path: Path, sheet: str | None) -> Opened:
-    import openpyxl
-
-    try:
-        with warnings.catch_warnings():
-            # Of styles and extensions it does not know, which hold no cell.
-            warnings.simplefilter("ignore")
-            book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    except (OSError, ValueError, KeyError, BadZipFile) as error:
-        raise Unusable(f"{shown(path)} is no workbook: {error}") from None
-    if sheet is not None and sheet not in book.sheetnames:
-        book.close()
-        raise Unusable(f"{shown(path)} has no sheet {sheet!r}; it has {', '.join(book.sheetnames)}")
-    chosen = book[sheet if sheet is not None else book.sheetnames[0]]
-    values = chosen.iter_rows(values_only=True)
-    columns = [cell(value) for value in next(values, ())]
+def _xlsx(path: Path, wanted: str | None) -> Opened:
+    sheet = open_sheet(path, wanted)
+    columns = [cell(value) for value in next(sheet.rows, ())]
     while columns and columns[-1] is None:
         columns.pop()
-    notes = (f"sheet {chosen.title!r}",)
-    if sheet is None and len(book.sheetnames) > 1:
-        notes = (f"sheet {chosen.title!r}, the first of {len(book.sheetnames)}; --sheet chooses",)
+    notes = (f"sheet {sheet.title!r}",)
+    if wanted is None and sheet.sheets > 1:
+        notes = (f"sheet {sheet.title!r}, the first of {sheet.sheets}; --sheet chooses",)
     names = tuple("" if name is None else str(name).strip() for name in columns)
-    return Opened(names, "xlsx", notes, _xlsx_lines(book, values, len(names)))
+    return Opened(names, "xlsx", notes, _xlsx_lines(sheet, len(names)))
 
 
-def _xlsx_lines(book: Any, values: Iterator[tuple[Any, ...]], width: int) -> Iterator[Line]:
-    try:
-        for number, found in enumerate(values, 2):
-            cells = [cell(value) for value in found]
-            if not any(value is not None for value in cells):
-                continue
-            if any(value is not None for value in cells[width:]):
-                yield Line(number, None, f"it has cells behind the header's {width}")
-                continue
-            yield Line(number, [*cells, *[None] * width][:width])
-    finally:
-        book.close()
+def _xlsx_lines(sheet: Sheet, width: int) -> Iterator[Line]:
+    for number, found in enumerate(sheet.rows, 2):
+        cells = [cell(value) for value in found]
+        if not any(value is not None for value in cells):
+            continue
+        if any(value is not None for value in cells[width:]):
+            yield Line(number, None, f"it has cells behind the header's {width}")
+            continue
+        yield Line(number, [*cells, *[None] * width][:width])

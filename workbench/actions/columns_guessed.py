@@ -107,7 +107,13 @@ def peek(source: Source) -> Peek:
     listed = column_names(source)
     names = tuple(name for name in listed if name)
     if not names:
-        raise Unusable(f"{source.name} has no column names; write them into its first line")
+        lines = source.path is not None and source.path.suffix.lower() in (".jsonl", ".ndjson")
+        raise Unusable(
+            f"{source.name} has no JSON object in its first lines; write one a line, or call a CSV file"
+            " .csv"
+            if lines
+            else f"{source.name} has no column names; write them into its first line"
+        )
     if len(names) > _MOST_COLUMNS:
         raise Unusable(f"{source.name} has {len(names):,} columns; {_MOST_COLUMNS} can be read")
     opened = open_source(source, names)

@@ -1,6 +1,7 @@
 """Files as rows of text: encodings, dialects, kinds of files, and what is refused of them."""
 
 import json
+import tracemalloc
 
 import duckdb
 import openpyxl
@@ -194,3 +195,51 @@ def test_reading_is_streamed_in_batches(write):
     path = write("a.jsonl", "".join(json.dumps({"text": str(n)}) + "\n" for n in range(12_000)))
     sizes = [len(batch) for batch in batches(open_source(Source(path), ("text",)).lines)]
     assert sizes == [5_000, 5_000, 2_000]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("a.csv", b"PK\x03\x04rest", "is a zip file, as workbooks are: call a workbook .xlsx"),
+        ("a.xlsx", b"id,text\n1,hello\n", "ends in .xlsx and is no workbook; .* call it .csv"),
+        ("a.xlsx", b"\xd0\xcf\x11\xe0rest", "an old or encrypted workbook: save it as .xlsx"),
+        ("a.xlsx", b"", "ends in .xlsx and is empty"),
+        ("a.parquet", b"id,text\n", "ends in .parquet and is no Parquet file"),
+        ("a.csv", b"\x1f\x8brest", "is compressed by gzip: unpack it"),
+        ("a.csv", b'{"id": 1}\n', "is JSON lines: call it .jsonl"),
+        ("a.jsonl", b"%PDF-1.4", "is a PDF"),
+    ],
+)
+def test_a_file_of_another_kind_than_its_name_says(write, name, data, words):
+    with pytest.raises(Unusable, match=words):
+        open_source(Source(write(name, data)), ())
+
+
+def test_utf_16_without_a_mark_is_told_from_signs_without_zero_bytes(write):
+    text = "番号,本文\n1,日本語のテキスト\n"
+    for encoding in ("utf-16-le", "utf-16-be"):
+        opened, lines = read(write("a.csv", text, encoding))
+        assert opened.encoding == encoding
+        assert lines == [(2, ["1", "日本語のテキスト"])]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", "id,text\n1,{}\n2,b\n"),
+        ("a.jsonl", '{{"id":"1","text":"{}"}}\n{{"id":"2","text":"b"}}\n'),
+    ],
+)
+def test_a_line_without_end_is_refused_without_being_held(write, name, text, monkeypatch):
+    monkeypatch.setattr("spinf_serve.evals.data.csv_files.MAX_LINE_CHARS", 1_000)
+    path = write(name, text.format("a" * 5_000_000))
+    tracemalloc.start()
+    _, lines = read(path, ("id", "text"))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [line for line in lines if isinstance(line[1], list)] == [
+        (len(lines) + 1 - (name == "a.jsonl"), ["2", "b"])
+    ]
+    assert any("more than 1,000 characters" in str(fault) for _, fault in lines)
+    # What decoding by blocks needs; the line alone has 5 MB.
+    assert peak < 4_500_000

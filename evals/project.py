@@ -16,6 +16,7 @@ from typing import Final
 
 import duckdb
 
+from spinf_serve.evals.disk import disk_words, is_of_disk
 from spinf_serve.packs.atomic import locked
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.files import is_regular, is_there, shown
@@ -203,17 +204,21 @@ class Project:
                 connection.execute(f"COPY FROM DATABASE {name} TO fresh")
                 connection.execute("DETACH fresh")
                 beside.rename(path)
-            except (OSError, duckdb.IOException) as error:
+            except OSError as error:
                 raise Unusable(
                     f"project {shown(self.path)} cannot be written anew: {error}"
                 ) from None
             except duckdb.Error as error:
+                if is_of_disk(error):
+                    raise Unusable(
+                        f"project {shown(self.path)} cannot be written anew: {disk_words(error)}"
+                    ) from None
                 if not _is_damage(error):
                     raise
                 raise Unusable(_unreadable(self.path, error)) from None
             finally:
                 connection.close()
-                beside.unlink(missing_ok=True)
+                _remove(beside)
 
     @contextmanager
     def _connected(self, until: float, *, write: bool) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -232,14 +237,14 @@ class Project:
                 with suppress(duckdb.TransactionException):
                     connection.rollback()
                 raise
-        except duckdb.IOException as error:
-            raise Unusable(f"project {shown(self.path)}: {_first_line(error)}") from error
         except duckdb.OutOfMemoryException as error:
             raise Unusable(
                 f"project {shown(self.path)}: this needs more than {MEMORY} of memory and the disk"
                 f" beside the file cannot take the rest: {_first_line(error)}"
             ) from error
         except duckdb.Error as error:
+            if is_of_disk(error):
+                raise Unusable(f"project {shown(self.path)}: {disk_words(error)}") from error
             # Blocks are checked when they are read, which may be in the midst of an operation.
             if not _is_damage(error):
                 raise
@@ -349,11 +354,20 @@ def create(path: Path) -> Project:
                     _migrate(connection, 0)
                 beside.rename(path)
             finally:
-                beside.unlink(missing_ok=True)
-    except (OSError, duckdb.IOException) as error:
-        words = error.strerror if isinstance(error, OSError) else _first_line(error)
-        raise Unusable(f"{shown(path)} cannot be made: {words}") from None
+                _remove(beside)
+    except OSError as error:
+        raise Unusable(f"{shown(path)} cannot be made: {error.strerror}") from None
+    except duckdb.Error as error:
+        if not is_of_disk(error):
+            raise
+        raise Unusable(f"{shown(path)} cannot be made: {disk_words(error)}") from None
     return Project(path)
+
+
+def _remove(beside: Path) -> None:
+    """Takes a file that did not come to its place away, with what was still to be put into it."""
+    beside.unlink(missing_ok=True)
+    beside.with_name(f"{beside.name}.wal").unlink(missing_ok=True)
 
 
 def _migrate(connection: duckdb.DuckDBPyConnection, version: int) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 import duckdb
 
 from spinf_serve.evals.data.labels import RESOLVED, check_dataset
+from spinf_serve.evals.disk import disk_words, is_of_disk
 from spinf_serve.evals.project import Project
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.files import shown
@@ -91,8 +92,12 @@ def _written(connection: duckdb.DuckDBPyConnection, query: str, path: Path, form
     try:
         count = connection.execute(f"COPY ({query}) TO {_text(str(beside))} ({form})").fetchone()
         beside.replace(path)
-    except (OSError, duckdb.IOException) as error:
-        raise Unusable(f"{shown(path)} cannot be written: {error}") from None
+    except OSError as error:
+        raise Unusable(f"{shown(path)} cannot be written: {error.strerror}") from None
+    except duckdb.Error as error:
+        if not is_of_disk(error):
+            raise
+        raise Unusable(f"{shown(path)} cannot be written: {disk_words(error)}") from None
     finally:
         beside.unlink(missing_ok=True)
     return 0 if count is None else int(count[0])

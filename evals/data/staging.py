@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import duckdb
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from spinf_serve.evals.data.columns import Taken
 from spinf_serve.evals.data.near import NearFinder
 from spinf_serve.evals.data.report import Tally
+from spinf_serve.evals.disk import disk_words, is_of_disk
 from spinf_serve.evals.project import MEMORY, Project
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.files import shown
@@ -158,18 +159,29 @@ def staging(project: Project) -> Iterator[Staging]:
     path = whole.with_name(f".{whole.name}.{os.getpid()}-{secrets.token_hex(4)}{_SUFFIX}")
     try:
         # DuckDB's own lock ends when the rows are in the file, before they are in the project.
-        with _held(path).open("wb") as held:
+        with _made(_held(path)) as held:
             fcntl.flock(held, fcntl.LOCK_EX)
             made = Staging(path)
             try:
                 yield made
             finally:
                 made.close()
-    except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
-        words = str(error).splitlines()[0]
-        raise Unusable(f"the rows cannot be kept beside {shown(project.path)}: {words}") from None
+    except duckdb.Error as error:
+        if not is_of_disk(error) and not isinstance(error, duckdb.OutOfMemoryException):
+            raise
+        raise Unusable(
+            f"the rows cannot be kept beside {shown(project.path)}: {disk_words(error)}"
+        ) from None
     finally:
         _remove(path)
+
+
+def _made(path: Path) -> IO[bytes]:
+    try:
+        return path.open("wb")
+    except OSError as error:
+        folder = shown(path.parent)
+        raise Unusable(f"rows cannot be kept in {folder} on their way: {error.strerror}") from None
 
 
 def _sweep(project: Path) -> None:

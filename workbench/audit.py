@@ -40,11 +40,32 @@ def note(desk: Desk, user: str, action: str, subject: str, **details: Any) -> Ev
     told = {"at": at, "user": user, "action": action, "subject": subject, **details}
     path = desk.folder / AUDIT_FILE
     try:
-        with locked(path, LOCK_SECONDS), path.open("ab") as file:
-            file.write((json.dumps(told, ensure_ascii=False) + "\n").encode())
-    except (OSError, TimeoutError) as error:
-        raise Unusable(f"{AUDIT_FILE} cannot be written: {error}") from None
+        with locked(path, LOCK_SECONDS):
+            _append(path, (json.dumps(told, ensure_ascii=False) + "\n").encode())
+    except OSError as error:
+        raise Unusable(
+            f"{AUDIT_FILE} cannot be written: {error.strerror}. The change itself ({action[:40]}, {subject[:80]})"
+            " was made; see to it that the project's folder can be written"
+        ) from None
     return event
+
+
+def _append(path: Path, line: bytes) -> None:
+    """Adds a whole line or nothing: behind half of one, the next would be lost as well."""
+    with path.open("a+b", buffering=0) as file:
+        end = file.seek(0, 2)
+        if end:
+            file.seek(end - 1)
+            if file.read(1) != b"\n":
+                # A process was killed, or the machine stopped, in the midst of a line.
+                line = b"\n" + line
+        try:
+            written = 0
+            while written < len(line):
+                written += file.write(line[written:])
+        except OSError:
+            file.truncate(end)
+            raise
 
 
 def events(desk: Desk, *, newest: int = 200, word: str = "") -> list[Event]:

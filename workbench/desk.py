@@ -134,12 +134,20 @@ class Desk:
 
         Args:
             how: all settings -> those that change; what it raises leaves everything as it is.
+
+        Raises `Unusable` when they cannot be written.
         """
-        path = self.private / _SETTINGS
-        with locked(path, LOCK_SECONDS):
-            settings = self.settings()
-            told = json.dumps(settings | dict(how(settings)), indent=1)
-            write_beside(path, told.encode())
+        try:
+            path = self.private / _SETTINGS
+            with locked(path, LOCK_SECONDS):
+                settings = self.settings()
+                told = json.dumps(settings | dict(how(settings)), indent=1)
+                write_beside(path, told.encode())
+        except OSError as error:
+            raise Unusable(
+                f"the project's settings cannot be kept: {error.strerror or error}; see to it"
+                " that the project's folder can be written, then try again"
+            ) from None
 
 
 def open_desk(folder: Path) -> Desk:

@@ -11,6 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -77,12 +78,14 @@ class Running:
         with self._lock:
             self._status |= told
         if now - self._written > WRITE_SECONDS:
-            self.write()
+            self._beat()
 
     def say(self, line: str) -> None:
         """See `Report`."""
         at = datetime.now(UTC).strftime("%H:%M:%S")
-        print(f"{at} {line}", flush=True)
+        with suppress(OSError):
+            # The log lies on the project's disk, which may be full.
+            print(f"{at} {line}", flush=True)
 
     def stopped(self) -> bool:
         """See `Report`."""
@@ -105,6 +108,11 @@ class Running:
             self._status |= {"heartbeat": beat, **status}
             write_beside(self.folder / STATUS, json.dumps(self._status).encode())
 
+    def _beat(self) -> None:
+        """Writes the status if that can be: a full disk must not end the work, nor the watch."""
+        with suppress(OSError):
+            self.write()
+
     def end(self, state: str, words: str) -> None:
         """Write the last status."""
         self._over.set()
@@ -122,7 +130,7 @@ class Running:
             now = time.monotonic()
             if now - beat > BEAT_SECONDS:
                 beat = now
-                self.write()
+                self._beat()
             if asked is None and self.stopped():
                 asked = now
             if asked is None:
@@ -159,8 +167,12 @@ def main(file: str, id: str, descriptor: str) -> int:
         words = "; ".join(map(str, invalid.faults))
     except (SpinfError, Unusable) as fault:
         words = str(fault)
+    except OSError as fault:
+        _tell_fault()
+        name = "" if fault.filename is None else f"{Path(str(fault.filename)).name}: "
+        words = f"{name}{fault.strerror or fault}; look after the project's folder, then resume it"
     except Exception as fault:  # noqa: BLE001 - whatever a kind of job does is told
-        traceback.print_exc()
+        _tell_fault()
         words = f"an unexpected fault, {type(fault).__name__}; the log tells more"
     else:
         if report.stopped():
@@ -171,6 +183,11 @@ def main(file: str, id: str, descriptor: str) -> int:
     report.say(words)
     report.end("failed", words)
     return 1
+
+
+def _tell_fault() -> None:
+    with suppress(OSError):
+        traceback.print_exc()
 
 
 def _function(kind: str) -> Callable[[Desk, dict[str, Any], Report], dict[str, Any]]:
@@ -187,6 +204,7 @@ def _stop(*_: object) -> None:
 
 if __name__ == "__main__":
     code = main(*sys.argv[1:])
-    sys.stdout.flush()
+    with suppress(OSError):
+        sys.stdout.flush()
     # Whatever threads a model left do not matter any more.
     os._exit(code)

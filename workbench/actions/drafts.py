@@ -298,9 +298,10 @@ class _Store:
                 told = as_json({name: getattr(state, name) for name in _State.__slots__})
                 if told != known:
                     write_beside(self.folder / _STATE, told)
-        except (OSError, TimeoutError) as error:
+        except OSError as error:
             raise Unusable(
-                f"the draft of {shown(self.file.name)} cannot be kept: {error}"
+                f"the draft of {shown(self.file.name)} cannot be kept: {error.strerror}; make room on"
+                " the disk of the project, then try again"
             ) from None
 
     def draft(self, state: _State) -> Draft:

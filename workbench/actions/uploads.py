@@ -13,6 +13,8 @@ import json
 import re
 import secrets
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -73,15 +75,11 @@ def keep_file(desk: Desk, user: str, name: str, data: BinaryIO) -> Upload:
         raise Unusable(
             f"{name}: a file to import ends in {', '.join('.' + one for one in ENDINGS)}"
         )
-    folder = _new(desk)
-    path = folder / name
-    try:
+    with _keeping(desk, name) as folder:
+        path = folder / name
         with path.open("wb") as file:
             shutil.copyfileobj(data, file)
-    except OSError as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise Unusable(f"{name} cannot be kept: {error.strerror}") from None
-    return _kept(folder, name, path, user)
+        return _kept(folder, name, path, user)
 
 
 def keep_pasted(desk: Desk, user: str, text: str, *, has_names: bool) -> Upload:
@@ -135,7 +133,8 @@ def keep_path(desk: Desk, user: str, written: str, *, anywhere: bool) -> Upload:
         raise Unusable(f"{shown(path)} is no file on the machine that runs this workbench")
     if path.resolve().is_relative_to(desk.private.resolve()):
         raise Unusable(f"{shown(path)} is the workbench's own")
-    return _kept(_new(desk), path.name, path.resolve(), user)
+    with _keeping(desk, path.name) as folder:
+        return _kept(folder, path.name, path.resolve(), user)
 
 
 def upload(desk: Desk, id: str) -> Upload:
@@ -184,6 +183,22 @@ def kept_preview(desk: Desk, id: str, key: str) -> dict[str, Any] | None:
         return None
     report: dict[str, Any] = told["report"]
     return report
+
+
+@contextmanager
+def _keeping(desk: Desk, name: str) -> Iterator[Path]:
+    """A new folder; gone again when not all can be kept, since nobody would see half of it."""
+    folder = None
+    try:
+        folder = _new(desk)
+        yield folder
+    except OSError as error:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise Unusable(
+            f"{shown(name)} cannot be kept: {error.strerror or error}; make room on the disk of the"
+            " project, then bring it again"
+        ) from None
 
 
 def _new(desk: Desk) -> Path:

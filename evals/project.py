@@ -5,7 +5,6 @@ operation and closed: DuckDB lets one process write, or several read. Not what t
 """
 
 import os
-import re
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +15,7 @@ from typing import Final
 
 import duckdb
 
-from spinf_serve.evals.disk import disk_words, is_of_disk
+from spinf_serve.evals.disk import disk_words, holder, is_damage, is_of_disk, unreadable
 from spinf_serve.packs.atomic import locked
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.files import is_regular, is_there, shown
@@ -170,6 +169,7 @@ class Project:
         Raises `Unusable`: there is no such project, it is none, a newer version made it, the disk
         fails, or another process held it for longer than `wait_seconds`; the message names which.
         """
+        _check_path(self.path)
         if not is_regular(self.path):
             what = "is no file" if is_there(self.path) else "is not there"
             name = shown(self.path)
@@ -213,9 +213,9 @@ class Project:
                     raise Unusable(
                         f"project {shown(self.path)} cannot be written anew: {disk_words(error)}"
                     ) from None
-                if not _is_damage(error):
+                if not is_damage(error):
                     raise
-                raise Unusable(_unreadable(self.path, error)) from None
+                raise Unusable(unreadable(self.path, error)) from None
             finally:
                 connection.close()
                 _remove(beside)
@@ -240,15 +240,15 @@ class Project:
         except duckdb.OutOfMemoryException as error:
             raise Unusable(
                 f"project {shown(self.path)}: this needs more than {MEMORY} of memory and the disk"
-                f" beside the file cannot take the rest: {_first_line(error)}"
+                f" beside the file cannot take the rest: {disk_words(error)}"
             ) from error
         except duckdb.Error as error:
             if is_of_disk(error):
                 raise Unusable(f"project {shown(self.path)}: {disk_words(error)}") from error
             # Blocks are checked when they are read, which may be in the midst of an operation.
-            if not _is_damage(error):
+            if not is_damage(error):
                 raise
-            raise Unusable(_unreadable(self.path, error)) from error
+            raise Unusable(unreadable(self.path, error)) from error
         finally:
             connection.close()
 
@@ -276,7 +276,7 @@ class Project:
             duckdb.connect(str(self.path), read_only=True).close()
         except duckdb.Error as error:
             if "Could not set lock" in str(error):
-                return _holder(str(error))
+                return holder(str(error))
         return "another process or thread is writing"
 
     def _tell(self, who: str) -> None:
@@ -302,10 +302,10 @@ class Project:
                 who = "this process has it open in another thread"
             except duckdb.IOException as error:
                 if "Could not set lock" not in str(error):
-                    raise Unusable(_unreadable(self.path, error)) from None
-                who = _holder(str(error))
+                    raise Unusable(unreadable(self.path, error)) from None
+                who = holder(str(error))
             except duckdb.Error as error:
-                raise Unusable(_unreadable(self.path, error)) from None
+                raise Unusable(unreadable(self.path, error)) from None
             now = time.monotonic()
             if now > until:
                 raise _busy(self, who)
@@ -344,6 +344,7 @@ class Project:
 
 def create(path: Path) -> Project:
     """A new project without datasets. Raises `Unusable`: something is there, or it cannot be written."""
+    _check_path(path)
     beside = path.with_name(f".{secrets.token_hex(8)}.part")
     try:
         with locked(path, WAIT_SECONDS):
@@ -370,6 +371,16 @@ def _remove(beside: Path) -> None:
     beside.with_name(f"{beside.name}.wal").unlink(missing_ok=True)
 
 
+def _check_path(path: Path) -> None:
+    # DuckDB takes names as text, and fails without words at others.
+    try:
+        str(path.absolute()).encode()
+    except UnicodeEncodeError:
+        raise Unusable(
+            f"project {shown(path.absolute())}: a name on its path is not UTF-8; rename it"
+        ) from None
+
+
 def _migrate(connection: duckdb.DuckDBPyConnection, version: int) -> None:
     if version == len(_MIGRATIONS):
         return
@@ -389,29 +400,3 @@ def _busy(project: Project, who: str) -> Unusable:
         f"project {shown(project.path)} is in use: {who}; waited {project.wait_seconds:g} s."
         " Try again when it is done"
     )
-
-
-def _holder(message: str) -> str:
-    found = re.search(r"held in (.*) \(PID (\d+)\)", message)
-    return f"process {found[2]} ({found[1]}) holds it" if found else "another process holds it"
-
-
-def _is_damage(error: duckdb.Error) -> bool:
-    """Whether a block's checksum does not hold, for which DuckDB has no class of its own."""
-    return "Corrupt database file" in str(error)
-
-
-def _unreadable(path: Path, error: duckdb.Error) -> str:
-    # A name such as `rows.csv` makes DuckDB look at it through a database in memory.
-    if "not a valid DuckDB" in str(error) or "in-memory database" in str(error):
-        return f"{shown(path)} is no project: it is not a DuckDB file"
-    if _is_damage(error):
-        return (
-            f"project {shown(path)} is damaged: {_first_line(error)}. Put a copy in its place, or"
-            " import the rows into a new project"
-        )
-    return f"project {shown(path)} cannot be opened: {_first_line(error)}"
-
-
-def _first_line(error: duckdb.Error) -> str:
-    return str(error).splitlines()[0].removeprefix("IO Error: ")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from spinf_serve.evals.data.cells import Cell
 from spinf_serve.packs.errors import Unusable
-from spinf_serve.packs.files import shown
+from spinf_serve.packs.files import read_start, shown
 
 LogRows = Literal["sample", "queue", "all"]
 """The random sample; what a pack found unsafe or to be reviewed; or whatever there is."""
@@ -94,8 +94,7 @@ class LogScores:
 def is_decision_log(path: Path) -> bool:
     """Whether a file is a decision log, by its header; False where there is none."""
     try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
+        head = read_start(path, _HEAD_BYTES)
     except (OSError, ValueError):
         return False
     return head.startswith(b"SQLite format 3\x00") and head[68:72] == _APPLICATION_ID.to_bytes(4)

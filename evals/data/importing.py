@@ -27,6 +27,7 @@ from spinf_serve.evals.data.splits import groups_apart
 from spinf_serve.evals.data.staging import Staging, staging
 from spinf_serve.evals.project import Project
 from spinf_serve.packs.errors import Unusable
+from spinf_serve.packs.files import shown
 
 _MEMBERS: Final = 20
 
@@ -68,6 +69,8 @@ def import_rows(
     columns.check()
     if not dataset.strip():
         raise Unusable("a dataset's name is not blank")
+    if shown(dataset) != dataset:
+        raise Unusable(f"dataset {shown(dataset)!r}: its name is no text in UTF-8; write another")
     _check_name(project, dataset, append)
     opened = open_source(source, columns.wanted())
     tally = Tally()

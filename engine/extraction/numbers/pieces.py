@@ -152,10 +152,14 @@ def _match_often(piece: Repeat, text: str, at: int, times: int) -> Iterator[tupl
 
 @dataclass(eq=False, slots=True)
 class _Node:
-    """A place in the automaton: where a character, or nothing, leads."""
+    """A place in the automaton: where one of some characters, or nothing, leads.
 
-    by_char: list[tuple[frozenset[str], "_Node"]] = field(default_factory=list)
-    free: list["_Node"] = field(default_factory=list)
+    There are many, so that each is one object and no more.
+    """
+
+    accepted: frozenset[str] = frozenset()
+    target: "_Node | None" = None
+    free: "tuple[_Node, ...]" = ()
 
 
 @dataclass(eq=False, slots=True)
@@ -186,9 +190,7 @@ class State:
     @property
     def next_chars(self) -> frozenset[str]:
         """The characters that may follow."""
-        return frozenset(
-            char for node in self._nodes for accepted, _ in node.by_char for char in accepted
-        )
+        return frozenset(char for node in self._nodes for char in node.accepted)
 
 
 class Automaton:
@@ -206,7 +208,9 @@ class Automaton:
     def step(self, state: State, char: str) -> State | None:
         """The state behind one more character."""
         reached = [
-            target for node in state._nodes for accepted, target in node.by_char if char in accepted
+            node.target
+            for node in state._nodes
+            if node.target is not None and char in node.accepted
         ]
         return self._state(reached)
 
@@ -228,23 +232,23 @@ class Automaton:
 def _built(piece: Piece, end: _Node) -> _Node:
     """The place from which a piece leads to `end`."""
     if isinstance(piece, Chars):
-        return _Node(by_char=[(piece.chars, end)])
+        return _Node(piece.chars, end)
     if isinstance(piece, Seq):
         for one in reversed(piece.pieces):
             end = _built(one, end)
         return end
     if isinstance(piece, Alt):
-        return _Node(free=[_built(one, end) for one in piece.pieces])
+        return _Node(free=tuple(_built(one, end) for one in piece.pieces))
     if isinstance(piece, Tag):
         return _built(piece.piece, end)
     if piece.most is None:
-        again = _Node(free=[end])
-        again.free.append(_built(piece.piece, again))
+        again = _Node()
+        again.free = (end, _built(piece.piece, again))
         first = again
     else:
         first = end
         for _ in range(piece.most - piece.least):
-            first = _Node(free=[end, _built(piece.piece, first)])
+            first = _Node(free=(end, _built(piece.piece, first)))
     for _ in range(piece.least):
         first = _built(piece.piece, first)
     return first

@@ -8,7 +8,8 @@ _HEAD = """# Written numbers and amounts
 A slot `{n}` finds a number and `{$}` an amount, as they are written in any of these forms. The same
 grammar limits what a search can find and reads what it found, so that every answer has a reading. No
 locale is assumed: where a text can be read in two ways, such as `1,234`, both values are given and the
-answer is marked `ambiguous`. A range is not one number: its text is kept and its value is null.
+answer is marked `ambiguous`. A range is not one number: its text is kept and its value is null. A dash
+directly behind a decimal point or comma stands for cents that there are none of, and is no minus.
 
 | Form | Slot | Written | Read as |
 |---|---|---|---|
@@ -25,7 +26,7 @@ def page(note: str) -> str:
             reading = read(example, form.kind)
             if reading is None:
                 raise AssertionError(f"{example!r} is no form of the grammar")
-            written = example.replace("\u202f", " ")
+            written = example.replace("\u202f", " ").replace("\u2009", " ")
             text += f"| {form.name} | {_SLOTS[form.kind]} | `{written}` | {_shown(reading)} |\n"
     return text + _scales() + _units()
 

@@ -1,6 +1,6 @@
 """Currency signs and codes as they are written beside an amount. Facts only.
 
-Codes are the active ones of ISO 4217, without funds and metals.
+Codes are the active ones of ISO 4217, without funds and metals, and BGN, which older texts have.
 """
 
 from collections.abc import Mapping
@@ -20,6 +20,7 @@ CODES: Final = frozenset(
         "BAM",
         "BBD",
         "BDT",
+        "BGN",
         "BHD",
         "BIF",
         "BMD",
@@ -217,6 +218,14 @@ SIGNS: Final[Mapping[str, str | None]] = {
     "원": "KRW",
 }
 """Sign -> code, None where several currencies are written with it."""
+
+CODES_OF_SIGNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "$": ("USD", "CAD", "AUD", "NZD", "HKD", "SGD", "TWD", "MXN", "ARS", "CLP", "COP"),
+    "€": ("EUR",),
+    "£": ("GBP",),
+    "¥": ("JPY", "CNY"),
+}
+"""Signs that are written together with a code, and the codes that say which currency is meant."""
 
 
 def code_of(written: str) -> str | None:

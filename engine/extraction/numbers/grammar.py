@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Final, Literal
 
-from spinf_serve.engine.extraction.numbers.currencies import CODES, SIGNS
+from spinf_serve.engine.extraction.numbers.currencies import CODES, CODES_OF_SIGNS, SIGNS
 from spinf_serve.engine.extraction.numbers.pieces import (
     Automaton,
     Piece,
@@ -33,6 +33,9 @@ SPACES: Final = " \u00a0\u2007\u2009\u202f"
 MINUS: Final = "-\u2212\u2013"
 """Hyphen, minus sign, and the dash that stands for it in print."""
 
+NO_CENTS: Final = "-\u2013\u2014"
+"""What stands for cents that there are none of: `5.-`, `5,\u2013`."""
+
 APOSTROPHES: Final = "'\u2019"
 MOST_DIGITS: Final = 24
 
@@ -48,10 +51,13 @@ FRACTIONS: Final[Mapping[str, Fraction]] = {
     "⅘": Fraction(4, 5),
     "⅙": Fraction(1, 6),
     "⅚": Fraction(5, 6),
+    "⅐": Fraction(1, 7),
     "⅛": Fraction(1, 8),
     "⅜": Fraction(3, 8),
     "⅝": Fraction(5, 8),
     "⅞": Fraction(7, 8),
+    "⅑": Fraction(1, 9),
+    "⅒": Fraction(1, 10),
 }
 
 SHORT_SCALES: Final[Mapping[str, int]] = {
@@ -61,12 +67,15 @@ SHORT_SCALES: Final[Mapping[str, int]] = {
     "M": 6,
     "mn": 6,
     "Mn": 6,
+    "MN": 6,
     "MM": 6,
     "bn": 9,
     "Bn": 9,
+    "BN": 9,
     "B": 9,
     "tn": 12,
     "Tn": 12,
+    "TN": 12,
     "T": 12,
     "Tsd.": 3,
     "Mio": 6,
@@ -80,11 +89,13 @@ SHORT_SCALES: Final[Mapping[str, int]] = {
 
 LONG_SCALES: Final[Mapping[str, int]] = {
     "thousand": 3,
+    "thousands": 3,
     "million": 6,
     "millions": 6,
     "billion": 9,
     "billions": 9,
     "trillion": 12,
+    "trillions": 12,
     "lakh": 5,
     "lakhs": 5,
     "crore": 7,
@@ -93,6 +104,8 @@ LONG_SCALES: Final[Mapping[str, int]] = {
     "millionen": 6,
     "milliarde": 9,
     "milliarden": 9,
+    "billionen": 12,
+    "trillionen": 18,
     "mille": 3,
     "milliard": 9,
     "milliards": 9,
@@ -107,7 +120,10 @@ LONG_SCALES: Final[Mapping[str, int]] = {
     "miljard": 9,
 }
 """Words for powers of ten, in any case. `billion` and `trillion` are the short scale's, as in English;
-words of other languages that are spelled alike and mean more are not told apart."""
+words of other languages that are spelled alike and mean more are not told apart, but for these:"""
+
+GERMAN_SCALES: Final[Mapping[str, int]] = {"Billion": 12, "Trillion": 18}
+"""Words that German writes like this and means more with; both readings are left."""
 
 UNITS: Final[Mapping[str, str]] = {
     "%": "%",
@@ -117,6 +133,9 @@ UNITS: Final[Mapping[str, str]] = {
     "Prozent": "%",
     "pct": "%",
     "per mille": "‰",
+    "permille": "‰",
+    "promille": "‰",
+    "‱": "bp",
     "bp": "bp",
     "bps": "bp",
     "basis points": "bp",
@@ -201,62 +220,105 @@ def _digits(kind: Kind) -> Piece:
         *three,
         _GROUPED_BY_OTHER,
         _whole(_PLAIN),
-        _ENDED_BY_POINT,
-        _NO_WHOLE,
         _VULGAR,
     )
 
 
-_SCALE = optional(
-    alt(
-        seq(_GAP, tag("scale", words(*SHORT_SCALES))),
-        seq(_SPACE, tag("scale", words(*LONG_SCALES, any_case=True))),
+_UNPOINTED = tuple(scale for scale in SHORT_SCALES if not scale.endswith("."))
+
+
+def _scale(*short: str) -> Piece:
+    return optional(
+        alt(
+            seq(_GAP, tag("scale", words(*short))),
+            seq(_SPACE, tag("scale", words(*LONG_SCALES, any_case=True))),
+            seq(_SPACE, tag("german scale", words(*GERMAN_SCALES))),
+        )
     )
-)
-_UNIT = optional(
-    alt(
-        seq(_GAP, tag("unit", words("%", "‰"))),
-        seq(_SPACE, tag("unit", words(*(u for u in UNITS if len(u) > 1), any_case=True))),
-    )
-)
+
+
+_SCALE = _scale(*SHORT_SCALES)
+_UNIT = optional(seq(_GAP, tag("unit", words(*UNITS, any_case=True))))
+_UNIT_SIGN = tag("unit", words("%", "‰", "‱"))
 _MINUS = seq(tag("minus", chars(MINUS)), _GAP)
 _PLUS = seq(chars("+"), _GAP)
 _SIGN = optional(alt(_MINUS, _PLUS))
-_MINUS_BEHIND = optional(seq(_GAP, tag("minus behind", chars(MINUS))))
+_MINUS_BEHIND = seq(_GAP, tag("minus behind", chars(MINUS)))
+
+# A dash directly behind a point or comma stands for cents and is no minus.
+_WITHOUT_CENTS = seq(
+    _whole(alt(_grouped(",."), _LAKHS, _grouped(APOSTROPHES + SPACES), _PLAIN)),
+    chars(".,"),
+    repeat(chars(NO_CENTS), 1, 2),
+)
+
 _CURRENCY = tag("currency", words(*CODES, *SIGNS))
+_UNPOINTED_CURRENCY = tag("currency", words(*CODES, *(s for s in SIGNS if s[-1] != ".")))
+_POINTED = [sign for sign in SIGNS if f"{sign}." in SIGNS]
+# `Rs.50` is the sign `Rs.` and 50, never the sign `Rs` and 0.5.
+_BEFORE_POINT = alt(
+    seq(tag("currency", words(*CODES, *(s for s in SIGNS if s not in _POINTED))), _GAP),
+    seq(tag("currency", words(*_POINTED)), _SPACE),
+)
+_CODE_AND_SIGN = alt(
+    *(
+        seq(tag("currency", words(*codes)), _GAP, word(sign))
+        for sign, codes in CODES_OF_SIGNS.items()
+    )
+)
+
+
+def _in_brackets(inside: Piece) -> Piece:
+    return seq(tag("brackets", chars("(")), _GAP, inside, _GAP, chars(")"))
 
 
 def _bracketed(inside: Piece) -> Piece:
-    return seq(optional(_MINUS), tag("brackets", chars("(")), _GAP, inside, _GAP, chars(")"))
+    return seq(optional(_MINUS), _in_brackets(inside))
 
 
 def _number() -> Piece:
-    value = seq(_digits("number"), _SCALE, _UNIT)
+    digits = alt(_digits("number"), _NO_WHOLE)
+    any_digits = alt(digits, _ENDED_BY_POINT)
+    value = alt(seq(any_digits, _SCALE, _UNIT), _WITHOUT_CENTS)
+    # Not before a word: `5-percent` is five of them.
+    behind = alt(seq(_UNIT, _MINUS_BEHIND), seq(_MINUS_BEHIND, _GAP, _UNIT_SIGN))
     return alt(
         seq(_SIGN, value),
-        seq(_digits("number"), _SCALE, tag("minus behind", chars(MINUS))),
-        seq(_bracketed(value), _SCALE, _UNIT),
-        _range(seq(_digits("number"), _SCALE, _UNIT)),
+        seq(digits, _scale(*_UNPOINTED), behind),
+        _bracketed(value),
+        seq(_bracketed(any_digits), _SCALE, _UNIT),
+        seq(_bracketed(seq(any_digits, _SCALE)), _UNIT),
+        _range(value),
     )
 
 
 def _amount() -> Piece:
-    value = seq(_digits("amount"), _SCALE)
-    before = seq(_CURRENCY, _GAP)
+    digits = _digits("amount")
+    whole = alt(seq(alt(digits, _ENDED_BY_POINT), _SCALE), _WITHOUT_CENTS)
+    value = alt(whole, seq(_NO_WHOLE, _SCALE))
+    minus_behind = seq(_scale(*_UNPOINTED), _MINUS_BEHIND)
+    before = seq(alt(_CURRENCY, _CODE_AND_SIGN), _GAP)
     behind = seq(_GAP, _CURRENCY)
+    priced = alt(seq(before, whole), seq(_BEFORE_POINT, _NO_WHOLE, _SCALE))
+    between = alt(
+        *(
+            seq(word(sign), _GAP, value, _GAP, tag("currency", words(*codes)))
+            for sign, codes in CODES_OF_SIGNS.items()
+        )
+    )
     return alt(
-        seq(_SIGN, value),
-        seq(value, _MINUS_BEHIND),
-        seq(_SIGN, before, value),
-        seq(before, _SIGN, value),
-        seq(before, value, _MINUS_BEHIND),
-        seq(_SIGN, value, behind),
-        seq(value, behind, _MINUS_BEHIND),
-        seq(value, _MINUS_BEHIND, behind),
-        _bracketed(alt(value, seq(before, value), seq(value, behind))),
-        seq(before, _bracketed(value)),
-        seq(_bracketed(value), behind),
-        _range(alt(value, seq(before, value), seq(value, behind))),
+        seq(_SIGN, alt(seq(value, optional(behind)), priced, between)),
+        seq(alt(digits, _NO_WHOLE), minus_behind, optional(behind)),
+        seq(
+            before,
+            alt(seq(alt(_MINUS, _PLUS), value), seq(digits, minus_behind), _bracketed(value)),
+        ),
+        seq(_BEFORE_POINT, _NO_WHOLE, minus_behind),
+        seq(value, _GAP, _UNPOINTED_CURRENCY, _MINUS_BEHIND),
+        seq(_bracketed(value), optional(behind)),
+        _bracketed(alt(priced, between, seq(value, behind))),
+        seq(_MINUS, before, _in_brackets(value)),
+        _range(alt(seq(value, optional(behind)), priced)),
     )
 
 
@@ -296,19 +358,31 @@ FORMS: Final = (
     Form("thousands by comma", "number", ("1,234,567", "1,234.5")),
     Form("thousands by point", "number", ("1.234.567", "1.234,5")),
     Form("thousands by apostrophe", "number", ("1'234'567", "1’234.50")),
-    Form("thousands by a space of any width", "number", ("1 234 567", "1\u202f234,5")),
+    Form(
+        "thousands by a space of any width", "number", ("1 234 567", "1\u202f234,5", "1\u2009234")
+    ),
     Form("lakhs and crores", "number", ("12,34,567", "1,00,000.50")),
     Form("two readings", "number", ("1,234", "3.350")),
-    Form("minus before or behind", "number", ("-5", "\u22125", "- 5", "5-")),
+    Form("minus before or behind", "number", ("-5", "\u22125", "- 5", "5-", "5 bn -", "5 %-")),
+    Form("a dash for no cents", "number", ("5.-", "12,\u2013")),
     Form("accounting brackets", "number", ("(2,400.00)", "-(5)")),
-    Form("percent, per mille, basis points", "number", ("12.5%", "3 ‰", "25 bps", "7 per cent")),
+    Form(
+        "percent, per mille, basis points", "number", ("12.5%", "3 ‰", "25 bps", "3‱", "7 per cent")
+    ),
     Form("scales", "number", ("3k", "1.5 million", "2 Mrd.", "4 bn", "3 crore", "1,2 Mio")),
+    Form("scales that German means more with", "number", ("1 Billion", "2 Billionen")),
     Form("fractions", "number", ("½", "2 ½", "3/4", "1 1/2")),
     Form("ranges", "number", ("5-7", "10 to 20")),
     Form("sign of the currency before or behind", "amount", ("$12", "12 €", "R$ 1.234,50")),
     Form("code of the currency before or behind", "amount", ("CHF 1'234.50", "1 234,56 EUR")),
+    Form("code and sign of one currency", "amount", ("$12 USD", "USD $12")),
+    Form(
+        "a dash for no cents, with a currency", "amount", ("CHF 5.\u2013", "kr 5,-", "5,\u2013 €")
+    ),
     Form("minus around a currency", "amount", ("-$5", "$-5", "€ -15.00", "12,00- EUR")),
-    Form("brackets around a currency", "amount", ("($12.00)", "$(12.00)", "(1.234,50 €)")),
+    Form(
+        "brackets around a currency", "amount", ("($12.00)", "$(12.00)", "-€(12)", "(1.234,50 €)")
+    ),
 )
 """Every form of the grammar, with examples that the documentation and the tests read."""
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 from spinf_serve.engine.extraction.numbers.currencies import code_of
 from spinf_serve.engine.extraction.numbers.grammar import (
     FRACTIONS,
+    GERMAN_SCALES,
     GRAMMARS,
     LONG_SCALES,
     SHORT_SCALES,
@@ -43,7 +44,7 @@ class Reading:
 
     @property
     def ambiguous(self) -> bool:
-        """Whether the text can be read in two ways."""
+        """Whether the text can be read in several ways."""
         return len(self.values) > 1
 
 
@@ -96,6 +97,8 @@ def _value(parts: Mapping[str, str]) -> Decimal:
         value += Fraction(int(parts["upper"]), int(parts["lower"]))
     if "scale" in parts:
         value *= 10 ** _power(parts["scale"])
+    if "german scale" in parts:
+        value *= 10 ** GERMAN_SCALES[parts["german scale"]]
     # However often it is written: a bracket with a minus before it is negative, once.
     negative = any(mark in parts for mark in ("minus", "minus behind", "brackets"))
     return exactly(-value if negative else value)

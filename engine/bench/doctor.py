@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.util
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,8 +14,10 @@ import torch
 
 from spinf_serve.engine.api import Engine
 from spinf_serve.engine.bench.checks import Check, answer_bits, digest_of, invariance_checks
+from spinf_serve.engine.bench.machine import commit
 from spinf_serve.engine.bench.output import write_json
 from spinf_serve.engine.bench.passes import rows_of, without_floors, works_of_many_lengths
+from spinf_serve.engine.bench.results import today
 from spinf_serve.engine.bench.sweep import MOST_ROWS, sweep
 from spinf_serve.engine.bench.synthetic import SyntheticScheme
 from spinf_serve.engine.card import Card, find_card
@@ -120,6 +123,9 @@ def _report(
 ) -> dict[str, Any]:
     return {
         "format": "spinf-doctor-1",
+        "command": " ".join(["spinf-serve", *sys.argv[1:]]),
+        "commit": commit(),
+        "date": today(),
         "model": engine.served.id,
         "revision": engine.served.revision,
         "model_digest": engine.fingerprint.model,

@@ -1,6 +1,7 @@
 """What the doctor says and writes, and that it says when something is wrong."""
 
 import json
+from datetime import date
 
 import pytest
 
@@ -52,6 +53,8 @@ def test_the_doctor_says_and_writes_what_it_compared_on_what(examined):
     assert any(line.startswith("libraries     torch ") for line in lines)
     assert any("toy (fp8 weights, rows activations)" in line for line in lines)
     assert config.token_budget is None
+    assert found["command"].startswith("spinf-serve") and found["commit"]
+    assert date.fromisoformat(found["date"])
     assert found["bits_digest"] == engine.fingerprint.bits
     assert found["facts"]["card"] == "NVIDIA Example"
     assert found["card"] == str(CARD) and found["libraries"]["torch"]

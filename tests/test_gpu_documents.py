@@ -81,7 +81,7 @@ def test_measured_files_become_tables(tmp_path: Path):
         "–",
         "83.4 %",
     ]
-    assert cells(rates, "24x56")[8:] == ["46,000", "128,571", "1.2 %", "30", "15.2"]
+    assert cells(rates, "24x56")[8:] == ["46,000", "128,571", "5.0 %", "1.2 %", "30", "15.2"]
     assert cells(shares, "24x56")[1:] == ["92.3", "7.7", "0.0", "0.0", "0.0", "0.0"]
     assert cells(over_http, "24x56")[1:] == ["32", "1,900", "0.950", "700", "900", "1500", "–"]
 
@@ -159,6 +159,7 @@ def test_machines_with_one_bits_digest_are_compared(tmp_path: Path):
 
     text, faults = told(golden_file("a"), golden_file("a"))
     assert not faults
+    assert text.count("| 2.11.0 | – | 2 of 2 |") == 2
     assert text.count("| 2 of 2 | 1,100 | `bbbbbbbbbbbbbbbb` | `aaaaaaaaaaaaaaaa` |") == 2
     assert "`golden-h200-1.json` and `golden-h200-2.json`: the same bits." in text
     text, faults = told(golden_file("a"), golden_file("c"))
@@ -173,6 +174,10 @@ def test_machines_with_one_bits_digest_are_compared(tmp_path: Path):
     later["facts"] = {"scheme": "fp8 weights, static activations", "kernels": "e" * 64}
     text, faults = told(golden_file("a"), later)
     assert not faults and "no answer has changed" in text
+    made = {"command": "spinf-serve doctor --invariance", "commit": "abc", "date": "2026-01-01"}
+    text, faults = told(golden_file("a"), golden_file("a") | made)
+    assert not faults
+    assert "| `spinf-serve doctor --invariance` at `abc` on 2026-01-01 | 2 of 2 |" in text
     _, faults = told(golden_file("a"), golden_file("a", passed=False))
     assert faults == ["golden-h200-2.json: checks failed: run again"]
 

@@ -97,19 +97,7 @@ content once and all questions as one padded batch behind it. Neither side compu
     text += "|---" * (len(files) + 1) + "|\n"
     for title, cell in rows:
         text += f"| {title} | " + " | ".join(cell(one) for one in found) + " |\n"
-    http = json.loads((RESULTS / "http-cost.json").read_text())
-    text += f"""
-## What HTTP costs
-
-Milliseconds of one core for a request of 24 contents with 56 two-option questions each, without the
-engine (best of 15): `{http["command"]}` at `{http["commit"]}` on {http["processor"]}.
-
-| questions | decode | read | usage and warnings | build and encode | sum |
-|---|---|---|---|---|---|
-"""
-    parts = ("decode", "read", "usage and warnings", "build and encode", "sum of the parts")
-    for name, found_ms in http["milliseconds"].items():
-        text += f"| {name} | " + " | ".join(f"{found_ms[part]:.1f}" for part in parts) + " |\n"
+    text += _http_cost(json.loads((RESULTS / "http-cost.json").read_text()))
     packs = json.loads((RESULTS / "packs-load.json").read_text())
     text += f"""
 ## Loading the official packs
@@ -129,6 +117,31 @@ questions) without torch, Python's own start included (medians):
     text += _suite(json.loads((RESULTS / "jevcompat.json").read_text()))
     text += _kept_contents(json.loads((RESULTS / "trunk-cache.json").read_text()))
     return text + gpu_documents.figures(RESULTS) + precision_page.section(RESULTS)
+
+
+def _http_cost(found: Any) -> str:
+    """What the server's process spends on a request besides the engine."""
+    text = f"""
+## What HTTP costs
+
+Milliseconds for a request of 24 contents with 56 two-option questions each:
+`{found["command"]}` at `{found["commit"]}` on {found["processor"]}. The mark is of the last column: the
+processor time of the server's process, which holds neither the client nor, taken off, the stub that
+stands for the engine (medians). The parts before are single functions on one thread (best of 15); what
+they leave out is reading the socket, compiling, the queue, threads that hand over, and writing.
+
+| questions | decode | read | usage and warnings | build and encode | these four | wall over HTTP | \
+server's process | stub in it | **without the stub** |
+|---|---|---|---|---|---|---|---|---|---|
+"""
+    columns = (
+        *("decode", "read", "usage and warnings", "build and encode", "sum of the parts"),
+        *("over HTTP, wall", "server's process", "of which the stub", "server without the stub"),
+    )
+    for name, one in found["milliseconds"].items():
+        cells = (f"{one[column]:.1f}" if column in one else "–" for column in columns)
+        text += f"| {name} | {' | '.join(cells)} |\n"
+    return text
 
 
 def _workbench(found: Any) -> str:

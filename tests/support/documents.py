@@ -20,6 +20,7 @@ from tests.support import (
     api_page,
     gpu_documents,
     lint_document,
+    marks,
     metrics_page,
     numbers_page,
     pack_documents,
@@ -60,6 +61,9 @@ def figures() -> str:
     files = sorted(RESULTS.glob("cpu-*.json"))
     found = [json.loads(file.read_text()) for file in files]
     text = f"""{NOTE}# Measured figures
+
+{marks.section(RESULTS)}
+## On two cores
 
 Each column is one file of `evals/bench/results/`, which also holds the raw times of every run and the
 digest of all answers. The job is 24 made-up contents of about 466 tokens with 56 two-option questions

@@ -2,7 +2,8 @@
 
 `python -m tests.support.overload FILE [BEFORE]` writes what it found as JSON; BEFORE is a checkout of
 an earlier commit, measured in turn with this one, without the libraries of HTTP that it did not ask
-for. The clients are one process of plain sockets; the health routes are asked on new connections all
+for. `--check` instead of FILE holds this checkout to its marks, and ends with 1 where one is missed
+twice. The clients are one process of plain sockets; the health routes are asked on new connections all
 the while, as whoever restarts servers does.
 """
 
@@ -25,11 +26,14 @@ from typing import Any
 
 from spinf_serve.engine.bench.machine import processor_name
 from spinf_serve.server.config import ServerConfig
+from tests.support.marks import checked
 
 ROOT = Path(__file__).parents[2]
 CAPACITY = ServerConfig().queue + 1
 TIMES = 4
 WAVES = 2
+WAYS = {"new connections": False, "connections open before": True}
+"""Name -> whether connections are open before the requests come."""
 PROBE_SECONDS = 0.01
 PROBED = "/livez"
 _READY_SECONDS = 120.0
@@ -202,6 +206,16 @@ def _commit(checkout: Path) -> str:
     return done.stdout.decode().strip()
 
 
+def check() -> int:
+    """Holds a server of this checkout to its marks. The exit code."""
+    with _serving(ROOT, False) as port:
+        return checked("overload.json", lambda: {"queue": CAPACITY - 1, "after": _both_ways(port)})
+
+
+def _both_ways(port: int) -> dict[str, Any]:
+    return {name: _in_a_process(port, opened) for name, opened in WAYS.items()}
+
+
 def main(out: str, before: str | None = None) -> None:
     """Measures, prints, and writes the file."""
     sides = [("after", ROOT)]
@@ -226,9 +240,8 @@ def main(out: str, before: str | None = None) -> None:
         }
         for side, checkout in sides:
             facts[side] = {"commit": _commit(checkout)}
-        for opened in (False, True):
+        for name, opened in WAYS.items():
             for side, port in ports.items():
-                name = "connections open before" if opened else "new connections"
                 facts[side][name] = _in_a_process(port, opened)
                 print(side, name, json.dumps(facts[side][name]), flush=True)
     Path(out).write_text(json.dumps(facts, indent=1) + "\n")
@@ -237,5 +250,7 @@ def main(out: str, before: str | None = None) -> None:
 if __name__ == "__main__":
     if sys.argv[1] == "--clients":
         print(json.dumps(measured(int(sys.argv[2]), opened=sys.argv[3] == "opened")))
+    elif sys.argv[1] == "--check":
+        sys.exit(check())
     else:
         main(*sys.argv[1:3])

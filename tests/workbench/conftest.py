@@ -16,3 +16,10 @@ def example_folder(tmp_path_factory) -> Path:
 def folder(example_folder, tmp_path) -> Path:
     """A copy of the example's project that a test may change."""
     return Path(shutil.copytree(example_folder, tmp_path / "project"))
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """A page waits for another process as long as a busy machine takes, and is then whole."""
+    monkeypatch.setattr("spinf_serve.workbench.parts.waiting.PATIENCE_SECONDS", 30.0)
+    monkeypatch.setattr("spinf_serve.workbench.pages.try_result.INLINE_SECONDS", 30.0)

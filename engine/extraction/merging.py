@@ -31,7 +31,8 @@ _KEPT = re.compile(
       | (?<=[\d%‰‱])[-\u2212\u2013](?=\s|$|[%‰‱{_MONEY}])
       | (?<=[\d%‰‱])\s[-\u2212\u2013](?=\s*$)
       )
-    | (?<![\w.,])(?:[.,]|[+~](?=[{_MONEY}]?\s?[.,]?\d))(?=[\d{_MONEY}.,\s])
+    # A decimal point that leads, a plus, an estimate.
+    | (?<![\w.,])(?:[.,](?=\d)|[+~](?=[{_MONEY}]?\s?[.,]?\d))
     # A sign of a word (C++, C#), and one between two (A&B, A/B, a@b).
     | (?<=[^\W_])[+\#]+
     | (?<=[^\W_])\s*[&@/\\=*^|~+]\s*(?=[^\W_])

@@ -34,6 +34,8 @@ from spinf_serve.engine.extraction.numbers.reader import read
         ("5 -", "5-"),
         ("(5)", "( 5 )"),
         ("snake_case", "snake case"),
+        ("Foo (Bar), Baz", "foo (bar) baz", "Foo Bar Baz."),
+        ("no - yes , both", "no yes both"),
         ("Straße 5", "STRASSE 5"),
         ("na\u00efve", "nai\u0308ve"),
     ],

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.documents import RESULTS
-from tests.support.marks import MARKS, MISSED, Mark, checked, marks_of, missed
+from tests.support.marks import MARKS, MISSED, TIMED_ONLY, Mark, checked, marks_of, missed
 
 FILES = [file for file in sorted(RESULTS.glob("*.json")) if marks_of(file.name)]
 NOTE = (RESULTS / "gpu-h200.md").read_text("utf-8")
@@ -64,6 +64,11 @@ def test_a_check_that_misses_again_fails_with_a_line(capsys):
     assert checked("mixed-load.json", lambda: next(made)) == 1
     assert "missed twice: answers other than 200: 2, not at most 0" in capsys.readouterr().out
     assert len(list(made)) == 1
+
+
+def test_a_check_that_misses_times_alone_says_so_by_its_code(capsys):
+    assert checked("mixed-load.json", lambda: load(3.5)) == TIMED_ONLY
+    assert "missed twice: p99 of small requests" in capsys.readouterr().out
 
 
 def test_accepted_requests_are_as_many_as_the_queue_takes():

@@ -1,6 +1,7 @@
 """Which waiting tree is read next: fair between callers, quick for small requests, never unbounded.
 
-Priorities come first, one by one. Within a priority callers share the rows of passes evenly: the one
+Priorities come first, one by one, and within a priority scoring before texts that are written: these
+take what is left of passes. In each of these lanes callers share the rows of passes evenly: the one
 that had the fewest goes next. Within a caller requests go in the order in which they would end if the
 device served all of them at the same time in equal parts (fair sojourn: Friedman and Henderson,
 SIGMETRICS 2003): a small request passes a large one, and none ends later than it would there, but for
@@ -21,7 +22,7 @@ from spinf_serve.engine.tree.packing import PackedPass, Tree, Trunks, next_pass
 from spinf_serve.engine.turn import Priority, Turn
 
 MOST_BEGUN: Final = 8
-"""Trees of one priority that may be begun and not wholly planned: their trunks stay on the device."""
+"""Trees of one lane that may be begun and not wholly planned: their trunks stay on the device."""
 
 _FIRST_SHARE: Final = 0.25
 """Rows for a caller's oldest request by the row that a later one had."""
@@ -76,7 +77,7 @@ class _Place:
 
 @dataclass(slots=True, eq=False)
 class _Caller:
-    """Requests of one caller and priority.
+    """Requests of one caller in one lane.
 
     Attributes:
         served: rows it had, beginning at what others had when it came.
@@ -125,7 +126,7 @@ class _Caller:
 
 @dataclass(slots=True, eq=False)
 class _Lane:
-    """Callers of one priority.
+    """Callers of one priority who have something scored, or who have something written.
 
     Attributes:
         floor: rows that those had who were served least; new ones begin here.
@@ -160,7 +161,10 @@ class Schedule:
     """The trees that wait. Belongs to one thread; its counts may be read from any."""
 
     def __init__(self) -> None:
-        self._lanes = {priority: _Lane() for priority in Priority}
+        # In the order in which they are asked for trees, as `Turn.lane` names them.
+        self._lanes = {
+            (priority, writes): _Lane() for priority in Priority for writes in (False, True)
+        }
         self._places: dict[int, _Place] = {}
         self._numbers = count()
 
@@ -174,16 +178,20 @@ class Schedule:
 
     def backlog(self, priority: Priority) -> Backlog:
         """What waits of a priority. Any thread."""
-        lane = self._lanes[priority]
-        requests = sum(len(caller.requests) for caller in list(lane.callers.values()))
-        return Backlog(requests, lane.trees, lane.rows)
+        lanes = [self._lanes[priority, writes] for writes in (False, True)]
+        requests = sum(
+            len(caller.requests) for lane in lanes for caller in list(lane.callers.values())
+        )
+        return Backlog(
+            requests, sum(lane.trees for lane in lanes), sum(lane.rows for lane in lanes)
+        )
 
     def put(self, tree: Tree, turn: Turn) -> None:
         """Queues a tree of a request; a step goes before the request's other trees.
 
         What a step continues holds memory until the last one, and others do not yet.
         """
-        lane = self._lanes[turn.priority]
+        lane = self._lanes[turn.lane]
         caller = lane.caller(turn.caller)
         request = caller.requests.get(turn)
         if request is None:
@@ -199,9 +207,9 @@ class Schedule:
             lane.begun.add(tree.key)
 
     def hurry(self, tree: Tree, turn: Turn) -> None:
-        """Moves a tree that waits to the place of a turn, if that is of a higher priority."""
+        """Moves a tree that waits to the place of a turn, if that goes before its own."""
         place = self._places.get(tree.key)
-        if place is not None and turn.priority < place.request.turn.priority:
+        if place is not None and turn.lane < place.request.turn.lane:
             self.drop(tree)
             self.put(tree, turn)
 

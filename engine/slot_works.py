@@ -1,11 +1,12 @@
 """Works with slots: which of them are under way, and their steps among what else waits.
 
 What a step continues lies in the device's memory until the last one, so only so many works are under
-way at a time; further ones wait, by priority and then in the order of their coming. Knows no
-answers.
+way at a time; further ones wait, by priority, scoring before texts, and then in the order of their
+coming. Knows no answers.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -19,7 +20,7 @@ from spinf_serve.engine.schedule import Schedule
 from spinf_serve.engine.scoring.job import Job
 from spinf_serve.engine.stats import Stats
 from spinf_serve.engine.tree.packing import Tree
-from spinf_serve.engine.turn import Turn
+from spinf_serve.engine.turn import Priority, Turn
 
 PASSES_UNDER_WAY: Final = 8
 """Works with slots are under way as long as their trees have the rows of so many passes."""
@@ -28,6 +29,12 @@ _SAVED_PASSES: Final = 2
 _LEAST_SAVED: Final = 8192
 """And as long as they cannot save more rows than so many passes have, or so many where those are small.
 Rows that were saved once keep their memory."""
+
+_BESIDE: Final = 4
+"""What part of that there is besides for works that go before those that have it: these are not
+read meanwhile, and would keep their room for as long as others keep them waiting."""
+
+Lane = tuple[Priority, bool]
 
 
 @dataclass(slots=True, eq=False)
@@ -73,8 +80,8 @@ class SlotWorks:
         self._running: dict[int, _Running] = {}
         self._by_step: dict[int, _Running] = {}
         self._waiting: list[_Running] = []
-        self._rows = 0
-        self._may_save = 0
+        self._rows: Counter[Lane] = Counter()
+        self._may_save: Counter[Lane] = Counter()
 
     @property
     def saved_rows(self) -> int:
@@ -131,8 +138,8 @@ class SlotWorks:
             self._waiting.remove(running)
             return
         running.decoding.end()
-        self._rows -= job.tree.packed_tokens
-        self._may_save -= running.most_saved
+        self._rows[running.turn.lane] -= job.tree.packed_tokens
+        self._may_save[running.turn.lane] -= running.most_saved
         if running.step is not None:
             self._by_step.pop(running.step.key, None)
             self._schedule.drop(running.step)
@@ -151,23 +158,40 @@ class SlotWorks:
         self._schedule.put(step, running.turn)
 
     def _admit(self) -> None:
-        """Begins with works that wait while there is room for them; one always has room."""
+        """Begins with works that wait while there is room for them."""
         while self._waiting:
-            first = min(self._waiting, key=lambda one: one.turn.priority)
-            tree = first.job.tree
-            if self._rows and (
-                self._rows + tree.packed_tokens > self._most_rows
-                or self._may_save + first.most_saved > self._most_saved
-            ):
+            first = min(self._waiting, key=lambda one: one.turn.lane)
+            if not self._has_room(first):
                 return
+            tree, lane = first.job.tree, first.turn.lane
             self._waiting.remove(first)
-            self._rows += tree.packed_tokens
-            self._may_save += first.most_saved
+            self._rows[lane] += tree.packed_tokens
+            self._may_save[lane] += first.most_saved
             openings = first.job.forest.openings
             first.decoding = Decoding(
                 tree, openings, first.job.slots, self._places, self._vocab_size
             )
             self._schedule.put(tree, first.turn)
+
+    def _has_room(self, work: _Running) -> bool:
+        """Whether a work may begin; one always may where nothing is under way but what it precedes."""
+        tokens, lane = work.job.tree.packed_tokens, work.turn.lane
+        rows, may_save = _up_to(lane, self._rows), _up_to(lane, self._may_save)
+        is_first = not rows
+        fits_beside = (
+            _BESIDE * (rows + tokens) <= self._most_rows
+            and _BESIDE * (may_save + work.most_saved) <= self._most_saved
+        )
+        fits = (
+            self._rows.total() + tokens <= self._most_rows
+            and self._may_save.total() + work.most_saved <= self._most_saved
+        )
+        return is_first or fits_beside or fits
+
+
+def _up_to(lane: Lane, counted: Counter[Lane]) -> int:
+    """What is counted of a lane and of those that go before it."""
+    return sum(count for one, count in counted.items() if one <= lane)
 
 
 def _most_saved(job: Job) -> int:

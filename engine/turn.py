@@ -27,10 +27,18 @@ class Turn:
     Attributes:
         caller: whose it is; callers share the device evenly, whatever each of them asks for.
         priority: nothing of a lower one is read while something of a higher one waits.
+        writes: whether it is a completion or a chat, for which within a priority is read what
+            scoring leaves of passes.
     """
 
     caller: str = ""
     priority: Priority = Priority.INTERACTIVE
+    writes: bool = False
+
+    @property
+    def lane(self) -> tuple[Priority, bool]:
+        """What it shares passes with evenly; a lower one goes first."""
+        return self.priority, self.writes
 
     def aside(self) -> "Turn":
         """The turn of what this request needs and others may wait for too: a request of its own."""

@@ -1,6 +1,6 @@
 """From the bytes of a request to a text that the model writes: pieces as they come, then how it ended.
 
-Shares admission, priorities and the engine's passes with scoring; a client that leaves stops it before
+Shares admission and priorities with scoring, and has what it leaves of the engine's passes; a client that leaves stops it before
 the next token.
 """
 
@@ -106,7 +106,7 @@ async def _events(
         request, job = await while_wanted(preparing, arrival.gone, arrival.deadline)
         slot.weigh(job.counts.packed_tokens + request.wanted.max_tokens)
         yield Begun(request, created)
-        turn = Turn(arrival.caller.party, arrival.priority)
+        turn = Turn(arrival.caller.party, arrival.priority, writes=True)
         ticket = service.worker.ask((job,), put, turn)
         ended = False
         try:

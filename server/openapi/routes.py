@@ -109,8 +109,8 @@ def _completions() -> Operation:
         "completions",
         "scoring",
         "Continue a text",
-        "For OpenAI's clients. A text is written token by token, in passes that it shares with "
-        "whatever else is asked, and never holds that up by more than one of them.",
+        "For OpenAI's clients. A text is written token by token, in what scoring leaves of "
+        "passes: under scoring that fills them all it waits, up to its deadline.",
         {200: reply},
         _ASKED,
         {JSON: ref("CompletionRequest")},

@@ -29,6 +29,21 @@ def test_works_of_a_request_share_a_turn_that_says_whose_they_are(stub, stub_ser
     assert (batch.caller, batch.priority) == ("address:127.0.0.1", Priority.BATCH)
 
 
+def test_completions_and_chats_are_texts_and_slots_are_scoring(stub, stub_server):
+    line = question(template='\nIn one line: "{*}"', generate=True) | {"options": None}
+    turn = [{"role": "user", "content": "It came late."}]
+    for path, body, writes in (
+        ("score", request("It came late.", line), False),
+        ("chat/completions", request("It came late."), False),
+        ("chat/completions", {"messages": turn}, True),
+        ("completions", {"prompt": "It came"}, True),
+    ):
+        answer = stub_server.http.post(f"/v1/{path}", json=body)
+        assert answer.status_code == 200, answer.text
+        assert stub.turns[-1].writes is writes
+        assert stub.turns[-1].priority is Priority.INTERACTIVE
+
+
 @pytest.mark.parametrize(
     "headers", [{"X-Spinf-Priority": "urgent"}, {"X-Request-Deadline-Ms": "soon"}]
 )

@@ -282,7 +282,7 @@ def test_what_others_need_soon_moves_up():
     assert schedule.backlog(Priority.INTERACTIVE) == Backlog()
 
 
-turns = st.builds(Turn, st.sampled_from("abc"), st.sampled_from(Priority))
+turns = st.builds(Turn, st.sampled_from("abc"), st.sampled_from(Priority), st.booleans())
 
 
 @settings(deadline=None, max_examples=60)

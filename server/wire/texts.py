@@ -117,10 +117,7 @@ def _refuse_unserved(body: Fields) -> None:
             near = dict(body.misspelt()).get(name)
             hint = f"; did you mean `{near}`?" if near else ""
             raise body.refused(shown, f"is not served when text is written; remove it{hint}")
-        # Compared by type too: in Python 1 is True.
-        if any(type(value) is type(one) and value == one for one in idle) or (
-            0 in idle and value == 0
-        ):
+        if any(_is_same(value, one) for one in idle):
             continue
         allowed = " or ".join(map(_shown, idle))
         raise body.refused(
@@ -128,6 +125,11 @@ def _refuse_unserved(body: Fields) -> None:
             "is not served when text is written; "
             + (f"only {allowed} is taken: remove it" if allowed else "remove it"),
         )
+
+
+def _is_same(value: Any, idle: Any) -> bool:
+    """Whether two JSON values are one: 0 is 0.0, but in Python it is False too."""
+    return value == idle and (type(value) is bool) == (type(idle) is bool)
 
 
 def _shown(value: Any) -> str:

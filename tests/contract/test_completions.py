@@ -160,7 +160,14 @@ def test_a_developer_speaks_as_the_system(stub, stub_server):
 UNSERVED: list[tuple[str, Any]] = [
     ("n", 2),
     ("best_of", 3),
+    ("n", True),
     ("echo", True),
+    ("echo", 0),
+    ("logprobs", 0),
+    ("logprobs", 0.0),
+    ("presence_penalty", False),
+    ("store", 0),
+    ("parallel_tool_calls", 1),
     ("logprobs", 3),
     ("logprobs", True),
     ("top_logprobs", 2),
@@ -180,7 +187,10 @@ UNSERVED: list[tuple[str, Any]] = [
 ]
 IDLE: dict[str, Any] = {
     "n": 1,
+    "best_of": 1.0,
     "echo": False,
+    "store": False,
+    "parallel_tool_calls": True,
     "logprobs": None,
     "presence_penalty": 0,
     "frequency_penalty": 0.0,

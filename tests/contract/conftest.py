@@ -9,6 +9,7 @@ from spinf_serve.engine.api import Engine, open_engine
 from spinf_serve.engine.config import EngineConfig
 from spinf_serve.engine.work import Limits
 from spinf_serve.server.config import ServerConfig
+from tests.support.gated_engine import Gated
 from tests.support.servers import Running, running
 from tests.support.stub_engine import StubEngine
 
@@ -57,6 +58,15 @@ def guarded() -> Iterator[Running]:
 def stub() -> StubEngine:
     """The engine behind `stub_server`, for tests that make it fail or wait."""
     return StubEngine(LIMITS)
+
+
+@pytest.fixture
+def gated() -> Iterator[tuple[Gated, Running]]:
+    """An engine whose passes begin when they are told to, and a server on it."""
+    made = Gated()
+    with running(made.open, ServerConfig()) as server:
+        yield made, server
+        made.may_begin.release(1000)
 
 
 @pytest.fixture

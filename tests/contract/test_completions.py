@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,8 @@ import pytest
 from spinf_serve.server.config import ServerConfig
 from tests.contract.conftest import LIMITS, TOKEN
 from tests.contract.test_errors import assert_error, assert_works
-from tests.support.servers import running
+from tests.engine.test_api import fake
+from tests.support.servers import request, running
 from tests.support.stub_engine import CHAT, SERVED, StubEngine
 from tests.support.waiting import until
 
@@ -342,18 +342,21 @@ def test_a_key_is_needed_where_the_server_wants_one(guarded):
     assert guarded.http.post("/v1/completions", json=body, headers=headers).status_code == 200
 
 
-def test_a_client_that_leaves_stops_the_stream_within_a_step(stub, stub_server):
-    stub.step_seconds = 0.02
-    body = {"prompt": WORDS, "max_tokens": 60, "stream": True}
-    with stub_server.http.stream("POST", "/v1/completions", json=body) as answer:
-        next(answer.iter_lines())
-    left = len(stub.passes)
-    until(lambda: stub.cancelled == 1)
-    assert len(stub.passes) < left + 40
-    stopped = len(stub.passes)
-    time.sleep(0.1)
-    assert len(stub.passes) == stopped
-    until(lambda: stub_server.service.admission.in_flight == 0)
+@pytest.mark.parametrize("steps", [0, 3])
+def test_no_step_begins_for_a_client_that_left_but_the_one_that_runs(gated, steps):
+    made, server = gated
+    body = {"prompt": "Once upon", "max_tokens": 60, "temperature": 0, "stream": True}
+    with server.http.stream("POST", "/v1/completions", json=body):
+        for _ in range(steps):
+            made.may_begin.release()
+        until(lambda: made.begun == steps + 1)
+    until(lambda: server.service.admission.in_flight == 0)
+    made.may_begin.release(1000)
+    until(lambda: made.engine.pending == 0)
+    assert made.begun == steps + 1
+    assert not made.engine._slots.saved_rows
+    until(lambda: not fake(made.engine).kept)
+    assert server.score(request("x")).status_code == 200
 
 
 def test_a_client_that_leaves_before_the_answer_stops_it_too(stub, stub_server):

@@ -1,19 +1,17 @@
 """Priorities, deadlines, clients that leave, and what is turned away: seen over HTTP."""
 
-import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
-from spinf_serve.engine.api import Engine, Priority
+from spinf_serve.engine.api import Priority
 from spinf_serve.server.config import ServerConfig
 from tests.contract.conftest import LIMITS
 from tests.contract.test_errors import assert_error, assert_works
-from tests.engine.test_api import engine_of, fake
-from tests.support.servers import Running, inputs, question, request, running
+from tests.engine.test_api import fake
+from tests.support.servers import inputs, question, request, running
 from tests.support.stub_engine import StubEngine
 from tests.support.waiting import until
 
@@ -83,34 +81,6 @@ def test_a_client_that_leaves_gives_its_slot_back_while_the_pass_still_runs(stub
     assert stub.passes == []
     stub.gate.set()
     assert_works(stub_server)
-
-
-class Gated:
-    """A real engine, on a made-up model whose passes begin when they are told to."""
-
-    def __init__(self) -> None:
-        self.engine = engine_of(token_budget=64)
-        self.may_begin = threading.Semaphore(0)
-        self.begun = 0
-        start = fake(self.engine).start
-
-        def gated(packed):
-            self.begun += 1
-            assert self.may_begin.acquire(timeout=20)
-            return start(packed)
-
-        fake(self.engine).start = gated  # type: ignore[method-assign]
-
-    def open(self) -> Engine:
-        return self.engine
-
-
-@pytest.fixture
-def gated() -> Iterator[tuple[Gated, Running]]:
-    made = Gated()
-    with running(made.open, ServerConfig()) as server:
-        yield made, server
-        made.may_begin.release(1000)
 
 
 def test_the_engine_reads_nothing_for_a_client_that_left_but_the_pass_that_runs(gated):

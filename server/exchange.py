@@ -99,10 +99,21 @@ class Wire(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A text that the model wrote: tokens of its prompt and its own."""
+    """A text that the model wrote.
+
+    Attributes:
+        prompt_tokens, generated_tokens: tokens of its prompt and its own.
+        queue_seconds: until the engine took it up.
+        first_seconds: from the arrival of the body to the first piece of it, or to the end of one
+            that is empty.
+        decode_seconds: from then to its end.
+    """
 
     prompt_tokens: int
     generated_tokens: int
+    queue_seconds: float
+    first_seconds: float
+    decode_seconds: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,14 +79,32 @@ class Metrics:
         self._stages = self._histogram(
             "stage_seconds",
             "Time of scored requests by stage. compile: reading and tokenising; queue: until the "
-            "engine takes a request up; score: from its first shared pass to its last; busy: of "
-            "that, the model at work; wall: all of these; wire: upload, writing and sending",
+            "engine takes a request up; score: from its first shared pass to its last; decode: from "
+            "then until slots are filled, where there are any; busy: of these two, the model at "
+            "work; wall: all of these; wire: upload, writing and sending",
+            _SECONDS,
+            "stage",
+        )
+        self._text_stages = self._histogram(
+            "text_seconds",
+            "Time of completions and chats by stage. queue: until the engine takes a request up; "
+            "first: from the arrival of its body to the first piece of text; decode: from then to "
+            "the end of the text",
             _SECONDS,
             "stage",
         )
         self._content_tokens = self._histogram("content_tokens", "Tokens of a content", _TOKENS)
+        self._content_questions = self._histogram(
+            "content_questions",
+            "Questions asked of one content in a request, however many combinations they have; "
+            "slots do not count",
+            _PROMPTS,
+        )
         self._content_prompts = self._histogram(
-            "content_prompts", "Filled templates asked of one content in a request", _PROMPTS
+            "content_prompts",
+            "Filled templates asked of one content in a request: a question counts once for each "
+            "of its combinations; slots do not count",
+            _PROMPTS,
         )
         self._reuse = self._histogram(
             "reuse_ratio",
@@ -127,6 +145,8 @@ class Metrics:
             self._tokens.labels("generated").inc(written.generated_tokens)
             both = written.prompt_tokens + written.generated_tokens
             self._key_tokens.labels(request.caller.name).inc(both)
+            for stage in ("queue", "first", "decode"):
+                self._text_stages.labels(stage).observe(getattr(written, f"{stage}_seconds"))
         if request.scored is None:
             return
         scored = request.scored
@@ -142,9 +162,12 @@ class Metrics:
             self._warnings.labels(warning.code).inc()
         for stage in ("wall", "compile", "queue", "score", "busy"):
             self._stages.labels(stage).observe(getattr(scored.timing, stage) / 1e3)
+        if scored.timing.decode is not None:
+            self._stages.labels("decode").observe(scored.timing.decode / 1e3)
         for content in _contents(scored):
             self._questions.inc(content.questions)
             self._content_tokens.observe(content.tokens)
+            self._content_questions.observe(content.questions)
             self._content_prompts.observe(content.prompts)
             self._reuse.observe(content.reuse)
 

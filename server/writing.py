@@ -7,7 +7,7 @@ the next token.
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from spinf_serve.engine.api import Engine, Job, Turn
@@ -44,7 +44,21 @@ Event = Begun | str | Done
 
 @dataclass(slots=True)
 class _Progress:
+    start: float = field(default_factory=time.perf_counter)
+    first_at: float | None = None
     written: Written | None = None
+
+    def ended(self, counts: Counts, text: GeneratedAnswer, queue_seconds: float) -> None:
+        """The text is whole."""
+        now = time.perf_counter()
+        first_at = now if self.first_at is None else self.first_at
+        self.written = Written(
+            prompt_tokens=counts.content_tokens,
+            generated_tokens=text.tokens,
+            queue_seconds=queue_seconds,
+            first_seconds=first_at - self.start,
+            decode_seconds=now - first_at,
+        )
 
 
 async def text_events(
@@ -113,6 +127,8 @@ async def _events(
             while True:
                 item = await while_wanted(pieces.get(), arrival.gone, arrival.deadline)
                 if isinstance(item, str):
+                    if progress.first_at is None:
+                        progress.first_at = time.perf_counter()
                     yield item
                     continue
                 ended = True
@@ -121,7 +137,7 @@ async def _events(
                 [result] = item.results
                 [[answers]] = result.slots
                 [text] = answers.generated
-                progress.written = Written(result.counts.content_tokens, text.tokens)
+                progress.ended(result.counts, text, item.queue_seconds)
                 yield Done(text, result.counts)
                 return
         finally:

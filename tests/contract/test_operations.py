@@ -138,6 +138,7 @@ def test_scored_requests_are_counted_by_what_they_cost(metered):
         "spinf_prompts_total": (12, {}),
         "spinf_key_requests_total": (2, {"key": "anonymous"}),
         "spinf_content_tokens_count": (4, {}),
+        "spinf_content_questions_sum": (8, {}),
         "spinf_content_prompts_sum": (12, {}),
         "spinf_reuse_ratio_count": (4, {}),
         "spinf_passes_total": (2, {}),
@@ -158,6 +159,27 @@ def test_scored_requests_are_counted_by_what_they_cost(metered):
     for stage in ("wall", "compile", "queue", "score", "busy", "wire"):
         assert found["spinf_stage_seconds_count", (("stage", stage),)] == 2
     assert found["spinf_stage_seconds_sum", (("stage", "wall"),)] > 0
+    assert ("spinf_stage_seconds_count", (("stage", "decode"),)) not in found
+
+
+def test_what_slots_take_is_a_stage_of_those_that_have_any(metered):
+    slot = {"id": "s", "template": '\nIt says "{*}"'}
+    for queries in ([question()], [question(), slot]):
+        assert metered.score(request("It came late.", *queries)).status_code == 200
+    for stage, count in (("score", 2), ("decode", 1)):
+        assert value(metered, "spinf_stage_seconds_count", stage=stage) == count
+
+
+def test_texts_have_stages_of_their_own(metered):
+    for stream in (False, True):
+        body = {"prompt": "one two three", "max_tokens": 2, "stream": stream}
+        assert metered.http.post("/v1/completions", json=body).status_code == 200
+    # They are counted once the answer is out.
+    until(lambda: value(metered, "spinf_text_seconds_count", stage="decode") == 2)
+    for stage in ("queue", "first"):
+        assert value(metered, "spinf_text_seconds_count", stage=stage) == 2
+    assert value(metered, "spinf_text_seconds_sum", stage="first") > 0
+    assert value(metered, "spinf_stage_seconds_count", stage="score") == 0
 
 
 def test_reuse_is_what_reading_the_content_for_each_question_would_take(metered):

@@ -15,6 +15,7 @@ from tests.contract.conftest import LIMITS
 from tests.support.metrics_page import described
 from tests.support.servers import question, request, running
 from tests.support.stub_engine import POOR, StubEngine
+from tests.support.waiting import until
 
 DASHBOARD = "deploy/grafana/dashboards/spinf-serve.json"
 # Prometheus adds these itself.
@@ -36,6 +37,10 @@ def exported(tmp_path_factory) -> dict[str, set[str]]:
     with running(stub.as_engine, config) as server:
         assert server.score(request("x", question(template=f"\n{POOR}{{?}}"))).status_code == 200
         assert server.score({}).status_code == 400
+        body = {"prompt": "one two three", "max_tokens": 2}
+        assert server.http.post("/v1/completions", json=body).status_code == 200
+        # Texts are counted once the answer is out.
+        until(lambda: "spinf_text_seconds_bucket" in server.http.get("/metrics").text)
         text = server.http.get("/metrics").text
     names: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(text):

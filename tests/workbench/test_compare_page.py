@@ -1,4 +1,5 @@
 from dataclasses import asdict
+from urllib.parse import quote
 
 import pytest
 
@@ -39,6 +40,11 @@ def test_a_comparison_shows_what_broke_and_the_texts(folder):
     labels = [one.label for one in shown.expander]
     assert f"Broken: right before, wrong now ({line['broken']})" in labels
     assert any("of 1,000 messages" in one.value for one in shown.markdown)
+    links = [one.value for one in shown.caption if "open in Scores" in one.value]
+    assert len(links) >= min(line["broken"], 20) + min(line["fixed"], 20)
+    address = f"pack={quote(PACK, safe='')}&data=messages&bits={bits}&row=t"
+    assert all(f"(scores?{address}" in one for one in links)
+    assert all(one.endswith("&target=shipping)") for one in links)
 
 
 def test_a_project_without_rows_says_what_to_do(tmp_path):

@@ -38,6 +38,7 @@ from spinf_serve.workbench.pages.report import FILE_TITLES
 from spinf_serve.workbench.parts import charts
 from spinf_serve.workbench.parts.differences import show_differences
 from spinf_serve.workbench.parts.job_box import job_box, latest
+from spinf_serve.workbench.parts.links import row_link
 from spinf_serve.workbench.parts.rows_digest import digest_of
 from spinf_serve.workbench.parts.texts import show_text
 from spinf_serve.workbench.parts.verdict import MARKS
@@ -316,7 +317,8 @@ def _rows(found: Bench, key: str, dataset: str, one: dict[str, Any], wish: Compa
             texts = texts_of(found.desk, dataset, shown)
             for id in shown:
                 with st.container(border=True):
-                    st.caption(plain(id))
+                    link = _link(found, dataset, wish, one["target"], id)
+                    st.caption(plain(id) + ("" if link is None else f" · [open in Scores]({link})"))
                     show_text(
                         found.desk,
                         None if pack is None else pack.pack,
@@ -326,6 +328,13 @@ def _rows(found: Bench, key: str, dataset: str, one: dict[str, Any], wish: Compa
                     )
             if flips[name + "_count"] > len(ids):
                 st.caption(f"The first {len(ids):,}; the JSON report has all.")
+
+
+def _link(found: Bench, dataset: str, wish: ComparisonWish, target: str, row: str) -> str | None:
+    """The row's answers on the page Scores, of the second side if it is a pack of the project."""
+    mine = {found.desk.name_of(file) for file in found.desk.pack_files()}
+    side = next((one for one in (wish.now, wish.before) if one.pack in mine), None)
+    return None if side is None else row_link(side.pack, dataset, side.bits, row, target=target)
 
 
 def _slices(key: str, one: dict[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from math import isfinite
 from typing import Any, Final
-from urllib.parse import quote
 
 import altair as alt
 import numpy as np
@@ -25,6 +24,7 @@ from spinf_serve.workbench.pages.thresholds_bands import draw_bands, second_cut
 from spinf_serve.workbench.pages.thresholds_stand import Stand, curve_of, rows_of, title_of
 from spinf_serve.workbench.parts import charts
 from spinf_serve.workbench.parts.figures import figure, row
+from spinf_serve.workbench.parts.links import row_link
 from spinf_serve.workbench.parts.tables import paged
 from spinf_serve.workbench.parts.texts import is_about_harm, shown_text
 from spinf_serve.workbench.parts.view import need_view
@@ -349,7 +349,10 @@ def _errors(stand: Stand, rows: CutRows, cut: float, passed: float) -> None:
                     UNKNOWN if hidden else shown_text(stand.desk, text)[:_TEXT_SHOWN]
                     for _, text in texts
                 ],
-                "open": [_link(stand, id) for id, _ in texts],
+                "open": [
+                    row_link(stand.file_name, stand.dataset, stand.model.bits, id)
+                    for id, _ in texts
+                ],
             }
         )
 
@@ -366,16 +369,6 @@ def _errors(stand: Stand, rows: CutRows, cut: float, passed: float) -> None:
             ),
         },
     )
-
-
-def _link(stand: Stand, row: str) -> str:
-    named = {
-        "pack": stand.file_name,
-        "data": stand.dataset,
-        "bits": stand.model.bits,
-        "row": row,
-    }
-    return "scores?" + "&".join(f"{key}={quote(value, safe='')}" for key, value in named.items())
 
 
 def _which(rows: CutRows) -> None:

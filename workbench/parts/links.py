@@ -1,6 +1,7 @@
 """Ways from one page to another, with what it is to be about."""
 
 from typing import NoReturn
+from urllib.parse import quote
 
 import streamlit as st
 
@@ -21,3 +22,15 @@ def go_to(path: str, query: dict[str, str] | None = None, **choice: str | None) 
         st.Page(page.draw, title=page.title, icon=page.icon, url_path=page.path),
         query_params=query or {},
     )
+
+
+def row_link(pack: str, data: str, bits: str, row: str, **more: str) -> str:
+    """The address of a row with all its answers, on the page Scores.
+
+    Args:
+        pack: its file's name in the project.
+        bits: whose scores.
+        more: of that page's own, such as `target`.
+    """
+    named = {"pack": pack, "data": data, "bits": bits, "row": row} | more
+    return "scores?" + "&".join(f"{key}={quote(value, safe='')}" for key, value in named.items())

@@ -125,6 +125,12 @@ class Desk:
             if value is None or isinstance(value, _KINDS.get(name, object))
         }
 
+    @property
+    def per_day(self) -> float | None:
+        """Messages a day, where somebody said."""
+        value = self.settings().get("per_day")
+        return float(value) if isinstance(value, int | float) and value > 0 else None
+
     def set(self, **values: Any) -> None:
         """Change settings; the others stay, also those that another tab sets meanwhile."""
         self.change(lambda settings: values)

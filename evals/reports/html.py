@@ -18,7 +18,7 @@ from spinf_serve.evals.reports.charts import (
     reliability_chart,
     risk_chart,
 )
-from spinf_serve.evals.reports.told import facts, figure, listed, pairing_lines
+from spinf_serve.evals.reports.told import facts, figure, listed, pairing_lines, volume_lines
 
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1a1a1a;--page:#fff;--faint:#ddd;--yes:#b3401f;--no:#2b6ca3;
@@ -42,8 +42,18 @@ circle.yes,circle.no{fill-opacity:.55}
 """
 
 
-def html(evaluation: Evaluation, verdict: Verdict, comparisons: Sequence[Comparison] = ()) -> str:
-    """The page; every text of others is escaped."""
+def html(
+    evaluation: Evaluation,
+    verdict: Verdict,
+    comparisons: Sequence[Comparison] = (),
+    *,
+    per_day: float | None = None,
+) -> str:
+    """The page; every text of others is escaped.
+
+    Args:
+        per_day: messages a day, for figures per day; None when nobody said.
+    """
     made = evaluation.made
     refused = [one.row for one in evaluation.refused]
     parts = [
@@ -58,7 +68,7 @@ def html(evaluation: Evaluation, verdict: Verdict, comparisons: Sequence[Compari
     if comparisons:
         parts += ["<h2>Against the baseline</h2>", _list(pairing_lines(comparisons[0], refused))]
         parts += [_flips(one) for one in comparisons]
-    parts += [_target(one) for one in evaluation.targets]
+    parts += [_target(one, per_day) for one in evaluation.targets]
     if refused:
         told = [f"{one.row} ({one.code})" for one in evaluation.refused]
         parts += ["<h2>Refused rows</h2>", _list(listed(told))]
@@ -72,10 +82,12 @@ def html(evaluation: Evaluation, verdict: Verdict, comparisons: Sequence[Compari
     )
 
 
-def _target(target: TargetReport) -> str:
+def _target(target: TargetReport, per_day: float | None) -> str:
     judged = target.judged
     parts = [f"<h2>{_text(judged.target)}</h2>"]
     parts.append(_table(("figure", "value (95 % interval)"), _figures(target)))
+    if amounts := volume_lines(target, per_day):
+        parts.append(_table(("in such traffic", "messages"), amounts))
     if target.confusion is not None:
         counts = {name: str(count) for name, count in target.confusion.items()}
         parts.append(

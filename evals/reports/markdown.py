@@ -5,16 +5,32 @@ from collections.abc import Iterable, Sequence
 from spinf_serve.evals.compare import Comparison
 from spinf_serve.evals.gate import Verdict
 from spinf_serve.evals.judged import Evaluation
-from spinf_serve.evals.reports.told import choice_lines, facts, figure, listed, pairing_lines
+from spinf_serve.evals.reports.told import (
+    choice_lines,
+    facts,
+    figure,
+    listed,
+    pairing_lines,
+    volume_lines,
+)
+from spinf_serve.evals.volumes import VOLUMES
 
 _PLAIN = set(" .,:;()%/=+-'–—→≥≤…")
 _SHOWN = 50
 
 
 def markdown(
-    evaluation: Evaluation, verdict: Verdict, comparisons: Sequence[Comparison] = ()
+    evaluation: Evaluation,
+    verdict: Verdict,
+    comparisons: Sequence[Comparison] = (),
+    *,
+    per_day: float | None = None,
 ) -> str:
-    """The page. Texts of others are escaped: an id can be neither markup nor a mention."""
+    """The page. Texts of others are escaped: an id can be neither markup nor a mention.
+
+    Args:
+        per_day: messages a day, for figures per day; None when nobody said.
+    """
     lines = [f"## {escaped(verdict.sentence)}", ""]
     lines += [f"- {title}: {escaped(text)}" for title, text in facts(evaluation)]
     lines.append("")
@@ -29,6 +45,7 @@ def markdown(
             for one in evaluation.targets
         ],
     )
+    lines += _volumes(evaluation, per_day)
     for one in evaluation.targets:
         if one.judged.choices is not None and (told := choice_lines(one.judged.choices)):
             lines += _details(f"{one.judged.target}: labelled and chosen options", told)
@@ -69,6 +86,15 @@ def _compared(comparisons: Sequence[Comparison], refused: Sequence[str]) -> list
             told = [*(f"broken: {row}" for row in breaks), *(f"fixed: {row}" for row in fixes)]
             lines += _details(title, told)
     return lines
+
+
+def _volumes(evaluation: Evaluation, per_day: float | None) -> list[str]:
+    rows = [
+        (one.judged.target, *(text for _, text in told))
+        for one in evaluation.targets
+        if (told := volume_lines(one, per_day))
+    ]
+    return _table(("in such traffic", *VOLUMES), rows) if rows else []
 
 
 def _slices(evaluation: Evaluation) -> list[str]:

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from spinf_serve.evals.compare import Comparison
-from spinf_serve.evals.judged import Choices, Evaluation, Measured
+from spinf_serve.evals.judged import Choices, Evaluation, Measured, TargetReport
+from spinf_serve.evals.volumes import volume, volumes
 
 MOST_LISTED = 200
 """Ids that a list shows; the JSON file has all."""
@@ -41,6 +42,11 @@ def choice_lines(choices: Choices) -> list[str]:
             told = ", ".join(f"{count:,} as {option}" for option, count in picked)
             lines.append(f"{true} answered: {told}")
     return lines
+
+
+def volume_lines(target: TargetReport, per_day: float | None) -> list[tuple[str, str]]:
+    """What its verdicts amount to in such traffic, a title and its text each; empty without verdicts."""
+    return [(name, volume(share, per_day)) for name, share in (volumes(target) or {}).items()]
 
 
 def facts(evaluation: Evaluation) -> list[tuple[str, str]]:

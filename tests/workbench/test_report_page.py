@@ -1,4 +1,5 @@
 from dataclasses import asdict
+from html import unescape
 from pathlib import Path
 
 from spinf_serve.evals.data.labels import Label, now, put_labels
@@ -31,6 +32,28 @@ def test_a_measured_pack_shows_verdict_figures_and_the_command(folder):
     figures = shown.dataframe[0].value
     assert "case" in list(figures["target"])
     assert any("spinf-serve eval packs/triage/pack.yaml" in one.value for one in shown.code)
+
+
+def test_a_report_says_how_many_messages_are_flagged_and_wrong(folder):
+    open_desk(folder).set(per_day=2000)
+    measure(folder)
+    shown = page("report", folder)
+    assert not shown.exception
+    figures = shown.dataframe[0].value.set_index("target").loc["case"]
+    (table,) = [one.value for one in shown.dataframe if "misses" in one.value]
+    line = table.set_index("target").loc["case"]
+    for name, column in (("false alarms", "false alarms"), ("misses", "missed")):
+        share = figures[column] / figures["labelled"]
+        told = f"{share * 1000:,.0f} of 1,000 messages, {share * 2000:,.0f} a day"
+        assert line[name] == told
+    for file in (folder / ".workbench" / "reports").glob("*/report.*"):
+        if file.suffix in (".html", ".md"):
+            assert unescape(file.read_text()).count(line["misses"])
+    # The setting counts on the page as it is now.
+    open_desk(folder).set(per_day=None)
+    shown = page("report", folder)
+    (table,) = [one.value for one in shown.dataframe if "misses" in one.value]
+    assert table["flagged"].str.endswith("of 1,000 messages").all()
 
 
 def test_limits_are_kept_in_the_project_and_their_faults_told(folder):

@@ -22,6 +22,7 @@ from spinf_serve.evals.reports.html import html
 from spinf_serve.evals.reports.junit import junit
 from spinf_serve.evals.reports.markdown import markdown
 from spinf_serve.evals.score_tables import identity_of
+from spinf_serve.evals.volumes import volumes
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.files import read_regular
 from spinf_serve.workbench.actions.pack_choices import file_of, pack_of
@@ -181,8 +182,8 @@ def _keep(desk: Desk, key: str, wish: Wish, found: Judgement, sides: Sequence[Si
     beside = folder.with_name(f".{key}.{os.getpid()}.part")
     evaluation, verdict, comparisons = found.evaluation, found.verdict, found.comparisons
     texts = {
-        "html": html(evaluation, verdict, comparisons),
-        "markdown": markdown(evaluation, verdict, comparisons),
+        "html": html(evaluation, verdict, comparisons, per_day=desk.per_day),
+        "markdown": markdown(evaluation, verdict, comparisons, per_day=desk.per_day),
         "junit": junit(evaluation, verdict),
         "json": evaluation_text(evaluation, verdict, comparisons),
     }
@@ -226,6 +227,7 @@ def _figures(evaluation: Evaluation) -> list[dict[str, Any]]:
             "labelled": len(one.judged.labelled()),
             "threshold": one.judged.threshold,
             "confusion": None if one.confusion is None else dict(one.confusion),
+            "volumes": volumes(one),
             "ece_noise": one.ece_noise,
             "metrics": {name: asdict(figure) for name, figure in one.metrics.items()},
             "slices": [

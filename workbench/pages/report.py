@@ -23,7 +23,13 @@ from spinf_serve.workbench.desk import key_of
 from spinf_serve.workbench.frame import Bench, bench, told
 from spinf_serve.workbench.parts.job_box import job_box, latest
 from spinf_serve.workbench.parts.rows_digest import digest_of
-from spinf_serve.workbench.parts.verdict import MARKS, figures_table, outcome_rows, told_of
+from spinf_serve.workbench.parts.verdict import (
+    MARKS,
+    figures_table,
+    outcome_rows,
+    told_of,
+    volumes_table,
+)
 from spinf_serve.workbench.parts.words import UNKNOWN, code, count, plain
 
 KIND = "evaluate"
@@ -146,6 +152,10 @@ def _outcome(found: Bench, key: str, outcome: dict[str, Any]) -> None:
     st.dataframe(
         table, hide_index=True, key=f"figures-{key}", height="content", placeholder=UNKNOWN
     )
+    amounts = volumes_table(outcome["figures"], found.desk.per_day)
+    if len(amounts):
+        st.caption("What the verdicts amount to in traffic like these rows:")
+        st.dataframe(amounts, hide_index=True, key=f"volumes-{key}", height="content")
     _slices(key, outcome)
     for line in outcome["notes"]:
         st.caption(f"Note: {plain(line)}")

@@ -75,8 +75,7 @@ class Stand:
     @property
     def per_day(self) -> float | None:
         """Messages a day, where somebody said."""
-        value = self.desk.settings().get("per_day")
-        return float(value) if isinstance(value, int | float) and value > 0 else None
+        return self.desk.per_day
 
     @property
     def is_layer(self) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pandas as pd
 import streamlit as st
 
-from spinf_serve.workbench.parts.words import UNKNOWN, count, plain
+from spinf_serve.workbench.parts.words import UNKNOWN, count, plain, volume
 
 MARKS: Final[Mapping[str, tuple[str, Callable[..., Any]]]] = {
     "pass": (":material/check_circle:", st.success),
@@ -72,6 +72,19 @@ def figures_table(figures: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
                 **_counts(one["confusion"]),
             }
             for one in figures
+        ]
+    )
+
+
+def volumes_table(figures: Sequence[Mapping[str, Any]], per_day: float | None) -> pd.DataFrame:
+    """A line a target with verdicts: what they amount to in messages; no line without any."""
+    return pd.DataFrame(
+        [
+            {"target": one["target"]}
+            | {name: volume(share, per_day) for name, share in one["volumes"].items()}
+            for one in figures
+            # What was measured by an earlier version has none.
+            if one.get("volumes") is not None
         ]
     )
 

@@ -6,6 +6,8 @@ The one place where what came out of files and from people is made safe for Mark
 import re
 from typing import Final
 
+from spinf_serve.evals import volumes
+
 UNKNOWN: Final = "–"
 
 MOST_PLAIN: Final = 2_000
@@ -70,15 +72,8 @@ def percent(share: float | None, places: int = 1) -> str:
 
 
 def volume(share: float | None, per_day: float | None) -> str:
-    """A share of the traffic as messages per 1,000, and per day where that is known.
-
-    Args:
-        per_day: messages a day; None when nobody said.
-    """
-    if share is None:
-        return UNKNOWN
-    told = f"{share * 1000:,.0f} of 1,000 messages"
-    return told if per_day is None else f"{told}, {share * per_day:,.0f} a day"
+    """A share of the traffic as `evals.volumes.volume` has it; None where it is not known."""
+    return UNKNOWN if share is None else volumes.volume(share, per_day)
 
 
 def count(number: int, one: str, many: str | None = None) -> str:

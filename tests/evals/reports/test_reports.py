@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from spinf_serve.evals.compare import compare
 from spinf_serve.evals.gate import Outcome, hold, not_worse, parse_rule, verdict
 from spinf_serve.evals.judged import Measured, Refusal, Slice
+from spinf_serve.evals.measuring import Known, measured
 from spinf_serve.evals.metrics.probability import reliability
 from spinf_serve.evals.reports.charts import histogram_chart, noise_band, reliability_chart
 from spinf_serve.evals.reports.html import html
@@ -19,6 +20,7 @@ from spinf_serve.evals.reports.junit import junit
 from spinf_serve.evals.reports.markdown import escaped, markdown
 from spinf_serve.evals.reports.terminal import lines
 from spinf_serve.evals.reports.told import MOST_LISTED, figure, listed
+from spinf_serve.evals.volumes import volumes
 from tests.support.evaluations import drawn, evaluation, judged, lifts
 
 ODD = "<b>&\"'|`*_[x](y) @team \x00\x07\x1b\ud800\ufffe 😀 ]]>"
@@ -213,6 +215,28 @@ def test_markdown_escapes_ids_and_keeps_its_tables():
     headers = [line for line in text.splitlines() if line.startswith("| verdict")]
     rows = [line for line in text.splitlines() if line.startswith("| regression")]
     assert rows and all(row.count(" | ") == headers[0].count(" | ") for row in rows)
+
+
+def of_rows(case):
+    """A target's report, its figures measured."""
+    return measured(case, [Known(id, id, None, {}, {}, "random", None) for id in case.rows])
+
+
+def test_reports_say_what_verdicts_amount_to_in_messages():
+    case = judged([True] * 4 + [False] * 6, [True] * 3 + [False] * 5 + [True] * 2)
+    one = replace(evaluation(case), targets=(of_rows(case),))
+    found = volumes(one.targets[0])
+    assert found == pytest.approx({"flagged": 0.5, "false alarms": 0.2, "misses": 0.1})
+    for render in (markdown, html):
+        text = unescape(render(one, verdict([])))
+        assert "500 of 1,000 messages" in text and "100 of 1,000 messages" in text
+        assert " a day" not in text
+        text = unescape(render(one, verdict([]), per_day=3000))
+        assert "200 of 1,000 messages, 600 a day" in text
+    # Where none is flagged none is a false alarm; without verdicts nothing is said.
+    none = of_rows(judged([True, False], [False, False]))
+    assert volumes(none) == {"flagged": 0.0, "false alarms": 0.0, "misses": 0.5}
+    assert volumes(of_rows(judged([True, False], None, scores=[0.1, 0.2]))) is None
 
 
 def test_escaped_reads_the_same():

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
 
 from spinf_serve.evals.data.labels import Label, now, put_labels
 from spinf_serve.evals.data.rows import rows as rows_of
@@ -12,7 +13,9 @@ from spinf_serve.evals.judged import DECISION
 from spinf_serve.evals.measuring import evaluate, known
 from spinf_serve.evals.project import create
 from spinf_serve.evals.store import matrix
+from spinf_serve.packs.decision import DecisionCall
 from spinf_serve.packs.errors import Unusable
+from spinf_serve.packs.evaluate import evaluate as pack_evaluate
 from spinf_serve.packs.loader import load_pack
 from spinf_serve.workbench import jobs, views
 from spinf_serve.workbench.actions import scores
@@ -96,6 +99,22 @@ def test_a_cut_on_one_answer_is_where_its_category_is_flagged(tmp_path):
     pack, constants, view = opened(wide)
     given = scores.subjects(pack, constants, view, "refund", all_of=False)
     assert [one.cut for one in given if one.place is not None] == [None] * 4
+
+
+def test_a_category_s_floor_is_the_pack_s_own_score_of_an_empty_text(tmp_path):
+    desk = scored(tmp_path, 10)
+    pack, constants, view = opened(desk)
+    empty = {(one.id, None): np.array(view.floor((one.id, 0))) for one in pack.questions}
+    told = pack_evaluate(pack, constants, [empty], DecisionCall())
+    given = scores.subjects(pack, constants, view, "refund", all_of=True)
+    floors = {one.name: one.floor for one in given if one.place is None}
+    assert floors == pytest.approx({id: one.score for id, one in told.categories.items()})
+    # A category whose floors are not all kept has none.
+    known = scores.category_floors(pack, constants, view)
+    with desk.project.open(write=True) as connection:
+        connection.execute("DELETE FROM floor WHERE prompt = 1")
+    pack, constants, view = opened(desk)
+    assert scores.category_floors(pack, constants, view) == {"angry": known["angry"]}
 
 
 def test_rows_are_filtered_searched_and_sorted_in_the_database(tmp_path):
@@ -235,6 +254,17 @@ def charts_of(test):
     return [one for one in test if one.type == "vega_lite_chart"]
 
 
+def lines_of(chart):
+    """Word -> place of the lines across a chart."""
+    frames = [convert_arrow_bytes_to_pandas_df(one.data.data) for one in chart.proto.datasets]
+    return {
+        word: at
+        for frame in frames
+        if "word" in frame
+        for at, word in zip(frame["at"], frame["word"], strict=True)
+    }
+
+
 def test_the_example_shows_all_answers_and_opens_one_from_a_link(folder):
     test = page("scores", folder)
     assert not test.exception and not test.error
@@ -250,6 +280,29 @@ def test_the_example_shows_all_answers_and_opens_one_from_a_link(folder):
         assert not test.exception and not test.error
         assert "Floor" in {one.label for one in test.metric}
         assert test.query_params["chart"] in (kind, [kind])
+
+
+def test_a_category_shows_floor_and_cut_in_p_and_in_lift_and_its_questions_lead_to_it(folder):
+    words = {}
+    for kind in ("p", "lift"):
+        test = page("scores", folder, target="urgent", question="category:urgent", chart=kind)
+        assert not test.exception and not test.error
+        assert {"Cut", "Floor"} <= {one.label for one in test.metric}
+        assert test.query_params["chart"] in (kind, [kind])
+        words[kind] = lines_of(charts_of(test)[0])
+        assert set(words[kind]) >= {"floor", "cut"}
+    assert words["lift"]["floor"] == 0
+    floor = words["p"]["floor"]
+    assert 0 < floor < 1 and words["lift"]["cut"] == pytest.approx(words["p"]["cut"] - floor)
+    pack = load_pack(folder / "packs" / "triage" / "pack.yaml")
+    read = next(one for one in pack.reads if one.category == "urgent")
+    test = page("scores", folder, target="urgent", question=f"read:{read.id}")
+    size = sum(one.category == "urgent" for one in pack.reads)
+    assert size > 1 and f"cut is on the score of {size} answers" in messages(test)
+    (show,) = [one for one in test.button if one.label.startswith("Show the category")]
+    test = show.click().run()
+    assert not test.exception and "Cut" in {one.label for one in test.metric}
+    assert test.query_params["question"] in ("category:urgent", ["category:urgent"])
 
 
 def test_empty_states_say_what_to_do(tmp_path):

@@ -16,7 +16,7 @@ from spinf_serve.evals.data.labels import NO, RESOLVED, UNSURE, YES
 from spinf_serve.evals.judged import DECISION, QUESTION
 from spinf_serve.evals.questions import right_option, target_of
 from spinf_serve.evals.reads_measured import speaking
-from spinf_serve.evals.scored import Place
+from spinf_serve.evals.scored import Answers, Place, score
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.pack import Constants, Cuts, Pack, Read
 from spinf_serve.workbench.desk import Desk
@@ -27,6 +27,9 @@ LABELS: Final = (YES, NO, UNSURE, "no label")
 """What a row is for a target; where annotators differ and nobody settled it, it has no label."""
 
 CATEGORY: Final = "category:"
+
+_LEAST_FLOOR: Final = 1e-300
+"""A p of zero has no logarithm; the pack raises so small a p by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,8 @@ class Subject:
         of: how many options the template has.
         target: the labels it is looked at beside.
         sql: its value, over the view's columns.
-        floor: its p on empty content; None for a category, or where it is not kept.
+        floor: its p on empty content, for a category its score with every read at its floor; None
+            where that is not kept.
         cut: the value from which on the category is flagged, where that hangs on this alone.
         bands: cuts of the category's bands, for a category.
     """
@@ -103,9 +107,10 @@ def subjects(
     """
     found: list[Subject] = []
     if constants is not None:
+        floors = category_floors(pack, constants, view)
         for id in pack.categories:
             if all_of or target in (id, DECISION) or target not in pack.categories:
-                found.append(_category(pack, constants, id, target or id))
+                found.append(_category(pack, constants, id, target or id, floors.get(id)))
     if target in pack.categories and not all_of:
         reads = [read for read in pack.reads if read.category == target]
         return found + [_read(pack, constants, view, read, len(reads) == 1) for read in reads]
@@ -119,12 +124,30 @@ def subjects(
     return found
 
 
-def _category(pack: Pack, constants: Constants, id: str, target: str) -> Subject:
+def category_floors(pack: Pack, constants: Constants, view: View) -> dict[str, float]:
+    """Category -> its score with every read at its floor, where all of its floors are kept."""
+    kept, logprobs = set(), {}
+    for question in pack.questions:
+        for index, prompt in enumerate(question.prompts):
+            floor = view.floor((question.id, index))
+            if floor is not None:
+                kept.add((question.id, prompt.values.get("F")))
+            # What stands in for a floor that is not kept is in no category that is returned.
+            p = np.array([floor or [1.0] * len(question.options)])
+            logprobs[question.id, index] = np.log(np.maximum(p, _LEAST_FLOOR))
+    scored = score(pack, constants, Answers(1, logprobs, {}))
+    lacking = {one.category for one in pack.reads if (one.query, one.value) not in kept}
+    return {id: float(one[0]) for id, one in scored.scores.items() if id not in lacking}
+
+
+def _category(
+    pack: Pack, constants: Constants, id: str, target: str, floor: float | None
+) -> Subject:
     cuts = constants.bands.categories.get(id) if constants.bands is not None else None
     name = pack.categories[id].label or id
     sql = quoted(f"score:{id}")
     threshold = constants.categories[id].threshold
-    return Subject(f"{CATEGORY}{id}", name, "", None, (), 0, target, sql, None, threshold, cuts)
+    return Subject(f"{CATEGORY}{id}", name, "", None, (), 0, target, sql, floor, threshold, cuts)
 
 
 def _answer(
@@ -167,6 +190,19 @@ def _read(pack: Pack, constants: Constants | None, view: View, read: Read, alone
     if alone and constants is not None and not pack.categories[read.category].requires:
         cut = _cut(constants, read)
     return replace(found, cut=cut)
+
+
+def shared_cuts(pack: Pack, subject: Subject) -> dict[str, int]:
+    """Category -> of how many answers its score is made, where this answer is one of several."""
+    if subject.place is None:
+        return {}
+    question = next(one for one in pack.questions if one.id == subject.place[0])
+    value = question.prompts[subject.place[1]].values.get("F")
+    mine = {one.category for one in pack.reads if (one.query, one.value) == (question.id, value)}
+    if subject.target in pack.categories:
+        mine &= {subject.target}
+    sizes = {id: sum(one.category == id for one in pack.reads) for id in pack.categories}
+    return {id: size for id, size in sizes.items() if id in mine and size > 1}
 
 
 def _cut(constants: Constants, read: Read) -> float | None:

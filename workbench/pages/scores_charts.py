@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from spinf_serve.workbench.actions.scores import LABELS, Subject
+from spinf_serve.workbench.actions.scores import CATEGORY, LABELS, Subject, shared_cuts
 from spinf_serve.workbench.actions.scores_figures import Figures, drawn, histogram
 from spinf_serve.workbench.frame import param, set_param
 from spinf_serve.workbench.glossary import help as meaning
@@ -25,11 +25,12 @@ _SHOWS: Final = {"p": "p", "lift": "Lift", "histogram": "Histogram", "residual":
 
 def one(look: Look, subject: Subject) -> None:
     """Draw one subject's values by label."""
-    kinds = ["p", "histogram"]
+    kinds = ["p", *(["lift"] if subject.floor is not None else []), "histogram"]
     if subject.place is not None:
-        kinds = ["p", *(["lift"] if subject.floor is not None else []), "histogram", "residual"]
+        kinds.append("residual")
     names = _SHOWS | ({"p": "Score"} if subject.place is None else {})
     kind = kind_of(look, kinds, names)
+    _shared(look, subject)
     values = subject.values(look.view)
     if np.isnan(values[look.base.inside]).all():
         st.info("No row has an answer to this yet. Ask it on the page **Run**.")
@@ -41,6 +42,25 @@ def one(look: Look, subject: Subject) -> None:
         values = look.view.columns([subject.residual])[subject.residual]
     shift = subject.floor if kind == "lift" and subject.floor is not None else 0.0
     _strip(look, subject, values - shift, kind, names[kind], shift)
+
+
+def _shared(look: Look, subject: Subject) -> None:
+    """Where the cut is of a category that has more answers than this one."""
+    if look.constants is None:
+        return
+    for id, size in shared_cuts(look.pack, subject).items():
+        line = st.container(horizontal=True, vertical_alignment="center", gap="small")
+        name = plain(look.pack.categories[id].label or id)
+        told = f"No cut of its own: its category's cut is on the score of {count(size, 'answer')}."
+        line.caption(told, width="content")
+        line.button(
+            f"Show the category {name}",
+            key=look.key(f"category-{id}"),
+            type="tertiary",
+            icon=":material/arrow_forward:",
+            on_click=set_param,
+            args=("question", f"{CATEGORY}{id}"),
+        )
 
 
 def kind_of(look: Look, kinds: list[str], names: dict[str, str]) -> str:
@@ -86,6 +106,8 @@ def figures(subject: Subject, known: Figures) -> None:
         figure(f"Mean {what}: yes, no", ", ".join(means), lifts)
         if subject.place is None:
             figure("Cut", mean(subject.cut), ["flagged from here on"], meaning("cut"))
+            told = ["score with each answer at its floor"]
+            figure("Floor", mean(subject.floor), told, meaning("floor"))
         else:
             figure("Floor", mean(subject.floor), ["p on an empty text"], meaning("floor"))
             poor = known.residual is not None and known.residual > POOR_RESIDUAL

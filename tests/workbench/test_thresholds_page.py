@@ -198,6 +198,18 @@ def test_certifying_the_example_promises_a_cut_and_an_approver_puts_it_in_force(
     (save,) = [one for one in test.button if one.label == "Save into the pack"]
     assert save.disabled and file.read_bytes() == before
 
+    # What the promise would have done stands one click away, on its own numbers.
+    cut = job.result()["report"]["targets"][0]["promises"][0]
+    point = cut["result"]["point"]
+    test = press(certify(), "See what it would have done")
+    assert not test.exception and address(test, "part") == "look"
+    assert address(test, "numbers") == "new" and address(test, "cut") == "case"
+    assert float(address(test, "at")) == cut["cut"]
+    assert f"{point['k']:,} of {point['n']:,}" in messages(test)
+    confusion = next(one.value for one in test.dataframe if "does not hold" in one.value)
+    assert confusion["holds"][0] == point["k"]
+    assert confusion["does not hold"][0] == point["n"] - point["k"]
+
     test = press(certify(), "Save into the pack")
     assert not test.exception and file.read_bytes() != before
     assert "These numbers stand in the pack's file" in messages(test)

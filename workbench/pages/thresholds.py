@@ -97,10 +97,12 @@ def _draw(found: Bench) -> None:
         after,
     )
     _state(stand)
+    # By its state alone: a certification's result leads to another part.
+    if st.session_state.get("thresholds-part") not in PARTS:
+        st.session_state["thresholds-part"] = _part()
     part = st.segmented_control(
         "Part",
         list(PARTS),
-        default=_part(),
         format_func=PARTS.__getitem__,
         key="thresholds-part",
         label_visibility="collapsed",

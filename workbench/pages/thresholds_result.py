@@ -1,6 +1,7 @@
 """What a certification came to, and how its numbers are put in force."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -79,6 +80,8 @@ def _target(stand: Stand, job: Job, result: Mapping[str, Any], target: Mapping[s
                 st.badge("not reachable yet", color="gray", icon=":material/block:")
         for one in target["promises"]:
             _promise(stand, result, one)
+        if target["met"] and promised and known:
+            _lead(stand, job, name, [float(one["cut"]) for one in target["promises"]])
         review = target["review_per_1000"]
         if review is not None and target["met"]:
             st.markdown(f"Between the cuts, for review: {volume(review / 1000, stand.per_day)}.")
@@ -96,6 +99,39 @@ def _target(stand: Stand, job: Job, result: Mapping[str, Any], target: Mapping[s
                 )
         for note in target["notes"]:
             st.caption(f"{plain(_capital(note))}.")
+
+
+def _lead(stand: Stand, job: Job, name: str, cuts: Sequence[float]) -> None:
+    """A way to what a promised cut would have done, on the numbers that it was set on.
+
+    Args:
+        cuts: the cut, or the upper and the lower one of bands.
+    """
+    if after_of(job) is None:
+        # The file cannot take these numbers, so there are none to look at.
+        return
+    is_new = stand.after is not None
+    key = replace(stand, name=name).key
+
+    def led() -> None:
+        set_param("part", "look")
+        set_param("cut", name)
+        set_param("at", repr(cuts[0]))
+        set_param("review", repr(cuts[1]) if len(cuts) > 1 else None)
+        st.session_state["thresholds-part"] = "look"
+        st.session_state["thresholds-cut"] = name
+        st.session_state["thresholds-numbers"] = "new" if is_new else "file"
+        st.session_state[f"cut-{key}-{is_new}"] = cuts[0]
+        if len(cuts) > 1:
+            st.session_state[f"review-{key}-{is_new}"] = cuts[1]
+
+    st.button(
+        "See what it would have done",
+        key=f"look-{job.id}-{name}",
+        on_click=led,
+        icon=":material/search:",
+        help="Right and wrong on these rows, with every false alarm and miss, at this very cut.",
+    )
 
 
 def _promise(stand: Stand, result: Mapping[str, Any], one: Mapping[str, Any]) -> None:

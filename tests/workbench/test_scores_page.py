@@ -104,7 +104,9 @@ def test_a_cut_on_one_answer_is_where_its_category_is_flagged(tmp_path):
 def test_a_category_s_floor_is_the_pack_s_own_score_of_an_empty_text(tmp_path):
     desk = scored(tmp_path, 10)
     pack, constants, view = opened(desk)
-    empty = {(one.id, None): np.array(view.floor((one.id, 0))) for one in pack.questions}
+    empty: dict[tuple[str, str | None], Any] = {
+        (one.id, None): np.array(view.floor((one.id, 0))) for one in pack.questions
+    }
     told = pack_evaluate(pack, constants, [empty], DecisionCall())
     given = scores.subjects(pack, constants, view, "refund", all_of=True)
     floors = {one.name: one.floor for one in given if one.place is None}

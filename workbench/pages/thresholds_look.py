@@ -1,14 +1,12 @@
 """The part of Thresholds that looks around: any cut, what it flags, and what it gets wrong."""
 
 from math import isfinite
-from typing import Any, Final
+from typing import Final
 
-import altair as alt
 import numpy as np
 import pandas as pd
 import streamlit as st
 
-from spinf_serve.evals.cut_curve import CutCurve
 from spinf_serve.workbench.actions.cut_rows import (
     CutRows,
     Figure,
@@ -21,8 +19,8 @@ from spinf_serve.workbench.actions.cut_rows import (
 from spinf_serve.workbench.frame import param, set_param
 from spinf_serve.workbench.glossary import help as meaning
 from spinf_serve.workbench.pages.thresholds_bands import draw_bands, second_cut
+from spinf_serve.workbench.pages.thresholds_curve import draw_curve
 from spinf_serve.workbench.pages.thresholds_stand import Stand, curve_of, rows_of, title_of
-from spinf_serve.workbench.parts import charts
 from spinf_serve.workbench.parts.figures import figure, row
 from spinf_serve.workbench.parts.links import row_link
 from spinf_serve.workbench.parts.tables import paged
@@ -30,11 +28,6 @@ from spinf_serve.workbench.parts.texts import is_about_harm, shown_text
 from spinf_serve.workbench.parts.view import need_view
 from spinf_serve.workbench.parts.words import UNKNOWN, count, percent, plain, volume
 
-LINES: Final = {
-    "precision": ("Precision", charts.BLUE),
-    "recall": ("Recall", charts.ORANGE),
-    "flag_rate": ("Flagged", charts.GREEN),
-}
 _TEXT_SHOWN: Final = 240
 
 
@@ -57,7 +50,7 @@ def draw(stand: Stand) -> None:
         draw_bands(stand, rows, review, cut)
     if len(rows.counted):
         made = curve_of(stand, view, rows, base_rate)
-        _chart(stand, made, cut, review, low, high)
+        draw_curve(stand, made, cut, review, low, high)
         _counts(stand, rows, found, review)
         _errors(stand, rows, cut, cut if review is None else review)
     _which(rows)
@@ -188,103 +181,6 @@ def interval(one: Figure) -> str:
     if one.value is None:
         return "no row to count"
     return f"{one.k:,} of {one.n:,}; 95 %: {percent(one.low)} to {percent(one.high)}"
-
-
-def _chart(
-    stand: Stand, made: CutCurve, cut: float, review: float | None, low: float, high: float
-) -> None:
-    logit = not stand.is_layer and st.toggle(
-        "Spread the ends of the scale",
-        key=f"logit-{stand.key}",
-        help="Draws scores by their log odds, so that those near 0 and 1 lie apart.",
-    )
-    data = pd.concat(
-        [
-            pd.DataFrame(
-                {
-                    "cut": made.cuts,
-                    "rate": label,
-                    "value": made.rates[kind].value,  # type: ignore[index]
-                    "low": made.rates[kind].low,  # type: ignore[index]
-                    "high": made.rates[kind].high,  # type: ignore[index]
-                    "true positives": made.tp,
-                    "false alarms": made.fp,
-                    "misses": made.fn,
-                }
-            )
-            for kind, (label, _) in LINES.items()
-        ]
-    ).dropna()
-    data = data[(data["cut"] >= low) & (data["cut"] <= high)]
-    data["x"] = _logit(data["cut"].to_numpy()) if logit else data["cut"]
-    marks = np.array([cut] if review is None else [cut, review])
-    marks = _logit(marks) if logit else marks
-    names = [label for label, _ in LINES.values()]
-    colours = [colour for _, colour in LINES.values()]
-    x = alt.X("x:Q", title="log odds of the score" if logit else "cut on the score")
-    y = alt.Y("value:Q", title=None, axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1]))
-    colour = alt.Color(
-        "rate:N", scale=alt.Scale(domain=names, range=colours), legend=alt.Legend(orient="top")
-    ).title(None)
-    base = alt.Chart(data).encode(x=x, color=colour)
-    pick = alt.selection_point(name="pick", on="click", nearest=True, empty=False, fields=["cut"])
-    tips = [
-        alt.Tooltip("rate:N"),
-        alt.Tooltip("cut:Q", format=".6g"),
-        *(alt.Tooltip(f"{one}:Q", format=".1%") for one in ("value", "low", "high")),
-        *(alt.Tooltip(f"{one}:Q") for one in ("true positives", "false alarms", "misses")),
-    ]
-    layers = alt.layer(
-        base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q").title(None), y2="high:Q"),
-        base.mark_line(strokeWidth=2).encode(y=y, strokeDash=alt.StrokeDash("rate:N", legend=None)),
-        base.mark_circle(size=60, opacity=0.01).encode(y=y, tooltip=tips).add_params(pick),
-        alt.Chart(pd.DataFrame({"x": marks[:1]}))
-        .mark_rule(strokeWidth=2, color=charts.GREY)
-        .encode(x="x:Q"),
-        alt.Chart(pd.DataFrame({"x": marks[1:]}))
-        .mark_rule(strokeWidth=2, strokeDash=[4, 4], color=charts.GREY)
-        .encode(x="x:Q"),
-    ).properties(height=320)
-    key = f"curve-{stand.key}-{stand.is_new}-{logit}"
-    state = f"cut-{stand.key}-{stand.is_new}"
-
-    def clicked() -> None:
-        chosen = _clicked(st.session_state.get(key))
-        if chosen is not None:
-            st.session_state[state] = chosen
-
-    charts.show(
-        layers,
-        data.drop(columns="x"),
-        f"cuts-{stand.name}",
-        key,
-        alt_text=(
-            f"Precision, recall and share flagged of {title_of(stand.shown, stand.name)} at every"
-            f" cut, with 95 % intervals; the chosen cut is {cut:.4g}"
-            + ("." if review is None else f", and below {review:.4g} a message passes.")
-        ),
-        selection="pick",
-        on_select=clicked,
-    )
-    st.caption(
-        "Click on the chart to set the cut. Bands are exact 95 % intervals of each point alone."
-        " **Looking around promises nothing**: of many cuts that are tried, the one that looks best"
-        " is mostly a lucky one. A promise is made under **Certify**."
-    )
-
-
-def _logit(scores: Any) -> Any:
-    held = np.clip(scores, 1e-9, 1 - 1e-9)
-    return np.log(held / (1 - held))
-
-
-def _clicked(event: Any) -> float | None:
-    """The cut of a click on the chart."""
-    try:
-        points = event["selection"]["pick"]
-        return float(points[0]["cut"]) if points else None
-    except (KeyError, TypeError, IndexError, ValueError):
-        return None
 
 
 def _counts(stand: Stand, rows: CutRows, found: Look, review: float | None) -> None:

@@ -46,6 +46,11 @@ def approves(user: str) -> bool:
     return not how.approvers or user in how.approvers
 
 
+def speaks_for(user: str, name: str) -> bool:
+    """Whether a user may say something in a name: only in their own where a proxy names users."""
+    return _started is None or _started.user_header is None or name == user
+
+
 def started() -> Started:
     """How it was started. Raises `Unusable` when a screen is run by hand."""
     if _started is None:

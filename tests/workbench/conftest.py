@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from spinf_serve.workbench import started
 from spinf_serve.workbench.desk import open_desk
 
 
@@ -10,6 +11,12 @@ from spinf_serve.workbench.desk import open_desk
 def example_folder(tmp_path_factory) -> Path:
     """A project with the example, made once; not to be changed."""
     return open_desk(tmp_path_factory.mktemp("example") / "project").folder
+
+
+@pytest.fixture(autouse=True)
+def _started_anew(monkeypatch):
+    """How a test's pages were started holds for that test alone."""
+    monkeypatch.setattr(started, "_started", started._started)
 
 
 @pytest.fixture

@@ -2,8 +2,11 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
+import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
@@ -29,6 +32,24 @@ def page(path: str, folder: Path, *, how: dict[str, Any] | None = None, **params
     # Pages are functions, which `switch_page` knows nothing of.
     test._page_hash = calc_hash(path)
     return test.run()
+
+
+def name_users(patch: pytest.MonkeyPatch, *names: str) -> None:
+    """Have requests carry the header that names users, so often; for pages with `user_header`."""
+    headers = SimpleNamespace(get_all=lambda header: list(names), get=lambda header: None)
+    patch.setattr(
+        "spinf_serve.workbench.frame.st", _Streamlit(st, SimpleNamespace(headers=headers))
+    )
+
+
+class _Streamlit:
+    """Streamlit with another context."""
+
+    def __init__(self, own: Any, context: Any) -> None:
+        self._own, self.context = own, context
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
 
 
 def messages(test: AppTest) -> str:

@@ -5,12 +5,10 @@ import errno
 import io
 import json
 import os
-from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
-import streamlit as st
 
 from spinf_serve.evals.sheets import Column, open_sheet, wanted_of
 from spinf_serve.packs.errors import Unusable
@@ -20,7 +18,7 @@ from spinf_serve.workbench.parts.tables import as_csv
 from spinf_serve.workbench.parts.words import code, message, plain
 from spinf_serve.workbench.shield import Shield, policy
 from tests.workbench.data_desks import example, pack_of
-from tests.workbench.support import messages, page, read
+from tests.workbench.support import messages, name_users, page, read
 
 PICTURE = "![x](http://elsewhere.invalid/x.png)"
 
@@ -296,23 +294,10 @@ def test_what_the_system_refuses_is_told(team, monkeypatch):
 @pytest.mark.parametrize("given", [["eva", "anna"], ["x" * 100], ["a\x07"], [" "], []])
 def test_a_header_that_names_nobody_lets_nobody_in(team, monkeypatch, given):
     desk, _ = team
-    headers = SimpleNamespace(get_all=lambda name: given, get=lambda name: None)
-    monkeypatch.setattr(
-        "spinf_serve.workbench.frame.st", Streamlit(st, SimpleNamespace(headers=headers))
-    )
+    name_users(monkeypatch, *given)
     test = page("history", desk.folder, how={"user_header": "X-User", "approvers": {"anna"}})
     assert "names nobody" in messages(test)
     assert not test.tabs
-
-
-class Streamlit:
-    """Streamlit with another context."""
-
-    def __init__(self, own, context):
-        self._own, self.context = own, context
-
-    def __getattr__(self, name):
-        return getattr(self._own, name)
 
 
 def test_texts_about_harm_are_in_no_first_look(team):

@@ -28,6 +28,7 @@ from spinf_serve.packs.errors import Unusable
 from spinf_serve.packs.pack import Pack
 from spinf_serve.workbench.audit import note
 from spinf_serve.workbench.desk import Desk
+from spinf_serve.workbench.started import speaks_for
 
 SETTLED: Final = " (settled)"
 """Ends the name of an annotator who settles a dispute that they are part of: what they said before
@@ -131,9 +132,10 @@ def answer(
         seen: what the screen showed as this annotator's label; None for none.
         settle: whether it settles what others said of the row.
 
-    Raises `Unusable`, and stores nothing: the row is gone, or the annotator's label is another by
-    now than the screen showed.
+    Raises `Unusable`, and stores nothing: the row is gone, the annotator's label is another by now
+    than the screen showed, or the annotator is somebody else than the user whom a proxy names.
     """
+    _own_name(user, annotator)
     if not annotator.strip():
         raise Unusable("nobody is named as the annotator; write a name beside “Labelling as”")
     with desk.project.open(write=False) as connection:
@@ -214,9 +216,11 @@ def correct(
 def undo(desk: Desk, user: str, dataset: str, given: Given) -> None:
     """Take a label back, and put what stood there before in its place.
 
-    Raises `Unusable`, and changes nothing, when the label is another one by now.
+    Raises `Unusable`, and changes nothing, when the label is another one by now, or of somebody
+    else than the user whom a proxy names.
     """
     label, before = given.label, given.before
+    _own_name(user, user if label.annotator == user + SETTLED else label.annotator)
     if not delete_label(desk.project, dataset, label):
         raise Unusable(
             f"row {label.row_id}: its label was changed elsewhere since, so that nothing was undone"
@@ -238,9 +242,21 @@ def undo(desk: Desk, user: str, dataset: str, given: Given) -> None:
 def write_note(
     desk: Desk, user: str, dataset: str, row_id: str, target: str, annotator: str, text: str
 ) -> None:
-    """Keep an annotator's note on a row; a blank one takes it away. Errors as `put_note`."""
+    """Keep an annotator's note on a row; a blank one takes it away.
+
+    Errors as `put_note`, and `Unusable` for a name that is not the user's where a proxy names users.
+    """
+    _own_name(user, annotator)
     put_note(desk.project, dataset, row_id, target, annotator, text)
     note(desk, user, "note on a row", f"{dataset}/{row_id}", target=target, chars=len(text.strip()))
+
+
+def _own_name(user: str, annotator: str) -> None:
+    # Pages offer no other name then; this holds for what comes around them.
+    if not speaks_for(user, annotator):
+        raise Unusable(
+            f"{user} is signed in, and labels and notes are kept under that name, not {annotator!r}"
+        )
 
 
 def own_of(labels: Sequence[Label], target: str, annotator: str) -> Label | None:

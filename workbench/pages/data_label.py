@@ -18,10 +18,13 @@ from spinf_serve.workbench.pages.data_row import pack_of
 from spinf_serve.workbench.pages.data_rows import names_of, rows_in
 from spinf_serve.workbench.parts.job_box import job_box
 from spinf_serve.workbench.parts.words import plain
+from spinf_serve.workbench.started import started
 from spinf_serve.workbench.views import Building, View, keep_pack, view_of
 
 AS: Final = "label-as"
 MOST_LISTED: Final = 8
+
+_NAMED: Final = "The proxy in front of this workbench says who you are; labels carry that name."
 
 
 def draw(found: Bench) -> None:
@@ -47,7 +50,9 @@ def draw(found: Bench) -> None:
 
 
 def _who(found: Bench) -> str:
-    """Who labels: whom the proxy names, or the name that is written here."""
+    """Who labels: whom the proxy names, or the name that is written here where no proxy does."""
+    if started().user_header is not None:
+        return found.user
     name: str = st.session_state.get(AS) or param("as") or found.user
     return name.strip() or found.user
 
@@ -104,6 +109,11 @@ def _choose(found: Bench, dataset: str, targets: list[TargetName]) -> None:
 
 
 def _name(found: Bench) -> None:
+    if started().user_header is not None:
+        # An address of before, or of somebody else, names nobody here.
+        set_param("as", None)
+        st.markdown(f"Labelling as **{plain(found.user)}**", help=_NAMED)
+        return
     if AS not in st.session_state:
         st.session_state[AS] = param("as") or found.user
     st.text_input(

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MOST_AT_ONCE: Final = 500_000
 """Rows and labels of a dataset up to which a page looks at all of them; more are a job's work."""
 
+MOST_CHARS: Final = 1_000
+"""Of a text that stands for others: pages mask it before they cut it shorter."""
+
 
 def checked(project: Project, dataset: str) -> Standing:
     """How a dataset stands, see `evals.data.overview`. Raises `Unusable` when it is not there."""
@@ -116,7 +119,7 @@ def groups(project: Project, dataset: str, first: int, most: int) -> "pd.DataFra
         return connection.execute(
             'SELECT grp AS "group", count(*) AS rows, count(DISTINCT content_digest)'
             " AS \"different texts\", array_to_string(list(DISTINCT split ORDER BY split), ', ')"
-            ' AS splits, arg_min(text, number)[:200] AS "first text" FROM item WHERE dataset = ?'
+            f' AS splits, arg_min(text, number)[:{MOST_CHARS}] AS "first text" FROM item WHERE dataset = ?'
             " AND grp IS NOT NULL GROUP BY grp HAVING count(*) > 1"
             " ORDER BY rows DESC, grp LIMIT ? OFFSET ?",
             [dataset, most, first],
@@ -127,7 +130,7 @@ def doubles(project: Project, dataset: str, first: int, most: int) -> "pd.DataFr
     """Texts that several rows have, the most frequent first: rows, text, digest."""
     with project.open(write=False) as connection:
         return connection.execute(
-            "SELECT count(*) AS rows, any_value(coalesce(media, text[:200])) AS text,"
+            f"SELECT count(*) AS rows, any_value(coalesce(media, text[:{MOST_CHARS}])) AS text,"
             " content_digest AS digest FROM item WHERE dataset = ? GROUP BY content_digest"
             " HAVING count(*) > 1 ORDER BY rows DESC, min(number) LIMIT ? OFFSET ?",
             [dataset, most, first],

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any, Final
 
+import pandas as pd
 import streamlit as st
 
 from spinf_serve.evals.data.overview import Standing
@@ -14,8 +15,10 @@ from spinf_serve.workbench.desk import Desk, key_of
 from spinf_serve.workbench.frame import Bench, set_param, stamp, told
 from spinf_serve.workbench.glossary import help as meaning
 from spinf_serve.workbench.pages.data_queue import agreement_words
+from spinf_serve.workbench.pages.data_row import pack_of
 from spinf_serve.workbench.parts.job_box import job_box
 from spinf_serve.workbench.parts.tables import paged
+from spinf_serve.workbench.parts.texts import hides_texts, shown_text
 from spinf_serve.workbench.parts.words import count as counted
 from spinf_serve.workbench.parts.words import percent, plain
 
@@ -25,6 +28,8 @@ DRAWN_WORDS: Final = {
     "import": "of rows of which nobody said how they were chosen",
 }
 MOST_LISTED: Final = 100
+SHORT: Final = 200
+"""Characters of a text in a table."""
 KIND: Final = "check"
 
 
@@ -219,11 +224,24 @@ def _doubles(found: Bench, dataset: str, together: Together) -> None:
     )
     if not together.same and not together.groups:
         return
+    hidden = hides_texts(found.desk, pack_of(found))
+    if hidden:
+        hidden = not st.toggle(
+            "Show the texts: the chosen pack is about harm", key=f"open-doubles-{key_of(dataset)}"
+        )
+
+    def shown(data: pd.DataFrame, column: str) -> pd.DataFrame:
+        if hidden:
+            return data.drop(columns=column)
+        return data.assign(**{column: [_short(found.desk, text) for text in data[column]]})
+
     same, groups = st.columns(2)
     with same:
         place = paged(
             together.same,
-            lambda first, most: checks.doubles(project, dataset, first, most).drop(columns="digest"),
+            lambda first, most: shown(
+                checks.doubles(project, dataset, first, most).drop(columns="digest"), "text"
+            ),
             f"same-{key}", page_rows=10, selectable=True,
         )  # fmt: skip
         if place is not None:
@@ -235,7 +253,7 @@ def _doubles(found: Bench, dataset: str, together: Together) -> None:
     with groups:
         place = paged(
             together.groups,
-            lambda first, most: checks.groups(project, dataset, first, most),
+            lambda first, most: shown(checks.groups(project, dataset, first, most), "first text"),
             f"groups-{key}", page_rows=10, selectable=True,
         )  # fmt: skip
         if place is not None:
@@ -244,6 +262,11 @@ def _doubles(found: Bench, dataset: str, together: Together) -> None:
                 f"Show its {row['rows']:,} rows", key="checks-group", on_click=_only,
                 args=("group", str(row["group"])),
             )  # fmt: skip
+
+
+def _short(desk: Desk, text: str | None) -> str | None:
+    # Masked before it is cut: half an address is known for one no more.
+    return None if text is None else shown_text(desk, text)[:SHORT]
 
 
 @st.cache_data(show_spinner=False, max_entries=4)

@@ -11,10 +11,10 @@ from spinf_serve.workbench.actions import labelling
 from spinf_serve.workbench.actions.columns_guessed import ColumnSeen, Peek
 from spinf_serve.workbench.actions.importing import Plan
 from spinf_serve.workbench.actions.uploads import Upload
-from spinf_serve.workbench.desk import key_of
+from spinf_serve.workbench.desk import Desk, key_of
 from spinf_serve.workbench.frame import Bench
 from spinf_serve.workbench.glossary import help as meaning
-from spinf_serve.workbench.parts.texts import hides_texts
+from spinf_serve.workbench.parts.texts import hides_texts, shown_text
 from spinf_serve.workbench.parts.words import code, plain
 from spinf_serve.workbench.parts.words import count as counted
 
@@ -30,12 +30,12 @@ def draw(found: Bench, file: Upload, plan: Plan, seen: Peek, pack: Pack | None) 
     ):
         st.caption(f"Columns: {plain(', '.join(seen.names))}")
     else:
-        _sample(file, seen)
+        _sample(found.desk, file, seen)
     if not file.is_log:
         plan = _single(file, plan, seen)
     left, right = st.columns(2)
     with left:
-        plan = _labels(file, plan, seen, pack)
+        plan = _labels(found.desk, file, plan, seen, pack)
     with right:
         slices = st.multiselect(
             "Slices", seen.names, default=_there(plan.slices, seen), key=f"slices-{file.id}",
@@ -48,9 +48,12 @@ def draw(found: Bench, file: Upload, plan: Plan, seen: Peek, pack: Pack | None) 
     return plan
 
 
-def _sample(file: Upload, seen: Peek) -> None:
+def _sample(desk: Desk, file: Upload, seen: Peek) -> None:
     st.dataframe(
-        [dict(zip(seen.names, row, strict=True)) for row in seen.sample],
+        [
+            {name: shown_text(desk, cell) for name, cell in zip(seen.names, row, strict=True)}
+            for row in seen.sample
+        ],
         key=f"sample-{file.id}",
         hide_index=True,
         height=220,
@@ -87,7 +90,7 @@ def _single(file: Upload, plan: Plan, seen: Peek) -> Plan:
     return replace(plan, text=text, id=id, group=group)
 
 
-def _labels(file: Upload, plan: Plan, seen: Peek, pack: Pack | None) -> Plan:
+def _labels(desk: Desk, file: Upload, plan: Plan, seen: Peek, pack: Pack | None) -> Plan:
     """Columns of yes and no, or of classes, each with what it is a label of."""
     by_column = {column: target for target, column in plan.labels.items()}
     chosen = st.multiselect(
@@ -112,7 +115,7 @@ def _labels(file: Upload, plan: Plan, seen: Peek, pack: Pack | None) -> Plan:
             "holds classes", value=given in plan.classes, key=f"class-{key}",
             help="Any text, such as the right option of a question, in place of yes and no.",
         )  # fmt: skip
-        st.caption(_says(one, seen, is_class=is_class))
+        st.caption(_says(desk, one, seen, is_class=is_class))
         if target in labels:
             st.error(
                 f"Two columns are labels of {plain(target)}; take one out or name it otherwise."
@@ -123,15 +126,19 @@ def _labels(file: Upload, plan: Plan, seen: Peek, pack: Pack | None) -> Plan:
     return replace(plan, labels=labels, classes=tuple(classes))
 
 
-def _says(one: ColumnSeen, seen: Peek, *, is_class: bool) -> str:
+def _says(desk: Desk, one: ColumnSeen, seen: Peek, *, is_class: bool) -> str:
     """What a column says in the rows that were looked at."""
+
+    def word(value: str) -> str:
+        return plain(shown_text(desk, value), 80)
+
     where = "" if seen.whole else f" in the first {counted(one.rows, 'row')}"
     if is_class:
-        values = ", ".join(f"{n:,} {plain(value, 80)}" for value, n in one.values[:8])
+        values = ", ".join(f"{n:,} {word(value)}" for value, n in one.values[:8])
         return f"{values or counted(one.distinct, 'class', 'classes')}, {one.blank:,} blank{where}"
     told = f"{one.yes:,} yes, {one.no:,} no, {one.unsure:,} unsure, {one.blank:,} blank"
     if one.other:
-        words = ", ".join(plain(value, 80) for value, _ in one.values[:5] if value)
+        words = ", ".join(word(value) for value, _ in one.values[:5] if value)
         told += f", **{one.other:,} say something else** ({words}): such rows are refused"
     return told + where
 

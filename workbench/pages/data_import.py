@@ -263,7 +263,7 @@ def _try(found: Bench, file: Upload, plan: Plan) -> None:
         ):  # fmt: skip
             _run(found, file, plan, large=large, dry_run=False)
     if tried is not None:
-        data_report.draw(tried, trial=True)
+        data_report.draw(found.desk, tried, trial=True)
     elif job is not None and job.state != "done":
         job_box(found.desk, found.user, job.id)
     elif large:
@@ -330,7 +330,7 @@ def _last(found: Bench) -> None:
         f"{counted(report.rows_taken, 'row')} {verb} in **{plain(report.dataset)}**.{left_out}"
     )
     with st.expander("What was found"):
-        data_report.draw(report, trial=False)
+        data_report.draw(found.desk, report, trial=False)
     left, right = st.columns(2)
     left.button("See the rows", key="import-see", on_click=_leave, args=("rows",))
     right.button("Bring more", key="import-more", on_click=_leave, args=(None,))

@@ -1,10 +1,14 @@
 """What an import found, or would find: refused rows, unknown words, doubles, conflicts, balance."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import streamlit as st
 
 from spinf_serve.evals.data.report import ImportReport
+from spinf_serve.workbench.desk import Desk
+from spinf_serve.workbench.parts.texts import shown_text
 from spinf_serve.workbench.parts.words import code
 from spinf_serve.workbench.parts.words import count as counted
 from spinf_serve.workbench.parts.words import plain as as_written
@@ -25,13 +29,14 @@ def plain(text: str) -> str:
     return text
 
 
-def draw(report: ImportReport, *, trial: bool) -> None:
-    """Draw a report.
+def draw(desk: Desk, report: ImportReport, *, trial: bool) -> None:
+    """Draw a report, what it quotes of the file masked where the project wants texts so.
 
     Args:
         trial: whether nothing was written.
     """
     key = f"report-{'trial' if trial else 'done'}"
+    mask = partial(shown_text, desk)
     taken = report.rows_read - report.refused_count
     cells = st.columns(4)
     cells[0].metric("Rows read", f"{report.rows_read:,}")
@@ -41,21 +46,21 @@ def draw(report: ImportReport, *, trial: bool) -> None:
     if trial:
         st.caption("Nothing was written yet.")
     for note in report.notes:
-        st.caption(as_written(note))
+        st.caption(as_written(mask(note)))
     for warning in report.warnings:
-        st.warning(as_written(plain(warning)))
-    _refused(report, key, trial=trial)
-    _unknown(report, key)
-    _balance(report, key)
+        st.warning(as_written(mask(plain(warning))))
+    _refused(report, key, mask, trial=trial)
+    _unknown(report, key, mask)
+    _balance(report, key, mask)
     _doubles(report, key)
-    _conflicts(report, key)
+    _conflicts(report, key, mask)
     blank = {column: n for column, n in report.missing.items() if n}
     if blank:
         told = ", ".join(f"{n:,} in {code(column, 80)}" for column, n in blank.items())
         st.caption(f"Blank cells, which say nothing: {told}.")
 
 
-def _refused(report: ImportReport, key: str, *, trial: bool) -> None:
+def _refused(report: ImportReport, key: str, mask: Callable[[str], str], *, trial: bool) -> None:
     if not report.refused_count:
         return
     were = "would be" if trial else "was" if report.refused_count == 1 else "were"
@@ -63,7 +68,10 @@ def _refused(report: ImportReport, key: str, *, trial: bool) -> None:
     if report.refused_count > len(report.refused):
         st.caption(f"The first {len(report.refused)} are shown.")
     st.dataframe(
-        [{"line": one.line, "id": one.row_id, "why": plain(one.reason)} for one in report.refused],
+        [
+            {"line": one.line, "id": one.row_id, "why": mask(plain(one.reason))}
+            for one in report.refused
+        ],
         hide_index=True,
         key=f"{key}-refused",
         column_config={
@@ -74,9 +82,9 @@ def _refused(report: ImportReport, key: str, *, trial: bool) -> None:
     )
 
 
-def _unknown(report: ImportReport, key: str) -> None:
+def _unknown(report: ImportReport, key: str, mask: Callable[[str], str]) -> None:
     lines = [
-        {"label of": target, "says": value, "rows": n}
+        {"label of": target, "says": mask(value), "rows": n}
         for target, values in report.unknown.items()
         for value, n in values.items()
     ]
@@ -88,7 +96,7 @@ def _unknown(report: ImportReport, key: str) -> None:
         st.dataframe(lines, hide_index=True, key=f"{key}-unknown")
 
 
-def _balance(report: ImportReport, key: str) -> None:
+def _balance(report: ImportReport, key: str, mask: Callable[[str], str]) -> None:
     if not report.balance:
         return
     st.markdown("**Labels**, with those that were there before")
@@ -96,7 +104,7 @@ def _balance(report: ImportReport, key: str) -> None:
         [
             {
                 "label of": target,
-                "says": ", ".join(f"{n:,} {value}" for value, n in one.values.items()),
+                "says": ", ".join(f"{n:,} {mask(value)}" for value, n in one.values.items()),
                 "no label": one.missing,
             }
             for target, one in report.balance.items()
@@ -124,7 +132,7 @@ def _doubles(report: ImportReport, key: str) -> None:
         )
 
 
-def _conflicts(report: ImportReport, key: str) -> None:
+def _conflicts(report: ImportReport, key: str, mask: Callable[[str], str]) -> None:
     if not report.contradiction_count:
         return
     st.markdown(
@@ -134,7 +142,7 @@ def _conflicts(report: ImportReport, key: str) -> None:
         [
             {
                 "label of": one.target,
-                "said": ", ".join(f"{row}: {value}" for row, value in one.said),
+                "said": ", ".join(f"{row}: {mask(value)}" for row, value in one.said),
             }
             for one in report.contradictions
         ],

@@ -12,7 +12,7 @@ from spinf_serve.workbench.actions import labelling, rows
 from spinf_serve.workbench.actions.rows import Detail, Filter
 from spinf_serve.workbench.desk import key_of
 from spinf_serve.workbench.frame import Bench, set_param, told
-from spinf_serve.workbench.parts.texts import show_text
+from spinf_serve.workbench.parts.texts import show_text, shown_text
 from spinf_serve.workbench.parts.words import count as counted
 from spinf_serve.workbench.parts.words import plain
 from spinf_serve.workbench.views import View, view_of
@@ -103,7 +103,9 @@ def _labels(found: Bench, dataset: str, row: Detail) -> None:
             hide_index=True,
         )
     for one in row.notes:
-        st.caption(f"Note of {plain(one.annotator)} on {plain(one.target)}: {plain(one.text)}")
+        st.caption(
+            f"Note of {plain(one.annotator)} on {plain(one.target)}: {plain(shown_text(found.desk, one.text))}"
+        )
     targets = labelling.targets_of(pack_of(found), [one.target for one in row.labels])
     if not targets:
         st.caption("Nothing can be labelled yet: make a pack with categories on the page **Pack**.")

@@ -234,8 +234,9 @@ def _first_texts(found: Bench, look: Look, pack: Pack | None, id: str) -> None:
     ):
         return
     for text in look.first[:3]:
-        short = text if len(text) <= 200 else f"{text[:200]}…"
-        st.text(shown_text(found.desk, short) or "(empty)")
+        # Masked before it is cut: half an address is known for one no more.
+        shown = shown_text(found.desk, text)
+        st.text((shown if len(shown) <= 200 else f"{shown[:200]}…") or "(empty)")
 
 
 def _look(sheet: Laid, text: str | None, tab: str | None, encoding: str | None) -> Look:

@@ -87,6 +87,24 @@ def test_settings_are_kept_and_stand_in_the_trail(desk: Desk) -> None:
     assert again.text_input(key="setting-user").value == "Anna Lee"
 
 
+def test_what_the_pages_that_ask_keep_stands_in_the_trail(folder: Path) -> None:
+    desk = open_desk(folder)
+    test = page("run", folder, how={"server": "http://127.0.0.1:9"})
+    test.number_input(key="run-price").set_value(2.5).run()
+    test.number_input(key="run-price").set_value(0.0).run()
+    test.selectbox(key="run-rows-who").set_value("other").run()
+    test.text_input(key="run-rows-url").set_value("http://127.0.0.1:9").run()
+    assert not test.exception
+    assert desk.settings() == {"hour_price": 0.0, "other_server": "http://127.0.0.1:9"}
+    told = [(event.user, event.subject, event.details) for event in audit.events(desk)]
+    assert told == [
+        ("author", WORDS["other_server"],
+         {"before": None, "after": "http://127.0.0.1:9"}),
+        ("author", WORDS["hour_price"], {"before": 2.5, "after": 0.0}),
+        ("author", WORDS["hour_price"], {"before": None, "after": 2.5}),
+    ]  # fmt: skip
+
+
 def test_the_same_value_again_is_no_change(desk: Desk) -> None:
     assert change(desk, "u", "per_day", 5)
     assert not change(desk, "u", "per_day", 5)

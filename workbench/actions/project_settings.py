@@ -12,6 +12,8 @@ WORDS: Final = {
     "mask_orders": "mask order numbers too",
     "open_texts": "show texts of packs about harm at once",
     "user": "own name",
+    "hour_price": "price of an hour",
+    "other_server": "address of another server",
 }
 """Setting -> what the audit trail calls it."""
 
@@ -24,7 +26,7 @@ def change(desk: Desk, user: str, name: str, value: Any) -> bool:
 
     Args:
         name: of `WORDS`.
-        value: None, False, 0 or "" for as it was at first.
+        value: None, False, 0 or "" for as it was at first; an hour may cost 0.
 
     Raises `Unusable` for a value that cannot be.
     """
@@ -34,7 +36,8 @@ def change(desk: Desk, user: str, name: str, value: Any) -> bool:
         value = " ".join(str(value).split())
         if len(value) > MOST_NAME or not value.isprintable():
             raise Unusable(f"a name has at most {MOST_NAME} characters, all of them printable")
-    value = value or None
+    if name != "hour_price":
+        value = value or None
     before = desk.settings().get(name)
     if before == value:
         return False

@@ -9,6 +9,7 @@ from spinf_serve.packs.pack import Pack
 from spinf_serve.workbench import jobs
 from spinf_serve.workbench.actions.asking import Rate, cost_of, rate_of
 from spinf_serve.workbench.actions.pack_choices import file_of
+from spinf_serve.workbench.actions.project_settings import change
 from spinf_serve.workbench.answering import Who, given_who
 from spinf_serve.workbench.desk import Desk
 from spinf_serve.workbench.frame import Bench
@@ -19,7 +20,7 @@ from spinf_serve.workbench.parts.waiting import tokens as token_counts
 from spinf_serve.workbench.parts.words import UNKNOWN, duration, money, plain
 
 
-def hour_price(desk: Desk) -> float | None:
+def hour_price(desk: Desk, user: str) -> float | None:
     """Draw the price of an hour, kept for the project; None while nobody said one."""
     kept = desk.settings().get("hour_price")
     price = st.number_input(
@@ -32,8 +33,7 @@ def hour_price(desk: Desk) -> float | None:
         placeholder="e.g. 2.50",
         help="What an hour of the machine costs, in your currency. Kept for this project.",
     )
-    if price != kept:
-        desk.set(hour_price=price)
+    change(desk, user, "hour_price", price)
     return price
 
 
@@ -63,7 +63,7 @@ def show_cost(
     rate = rate_of(found.desk, who, pack)
     tokens, seconds, amount, price_column = st.columns(4)
     with price_column:
-        price = hour_price(found.desk)
+        price = hour_price(found.desk, found.user)
     if rate is None or not rows:
         with tokens:
             read = _read(found, who, name, rows * share, sample) if rows else 0.0

@@ -39,7 +39,7 @@ def draw_rows(found: Bench) -> None:
     with left:
         chosen = choose_pack(found, "run-rows")
     with right:
-        who = choose_who(found.desk, "run-rows")
+        who = choose_who(found.desk, found.user, "run-rows")
     if chosen is None or who is None:
         return
     name, pack = chosen

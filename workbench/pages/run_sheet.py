@@ -161,7 +161,7 @@ def _prepare(found: Bench, sheet: Laid) -> None:
     with first:
         _first_texts(found, look, None if chosen is None else chosen[1], sheet.id)
     with right:
-        who = choose_who(found.desk, "run-sheet")
+        who = choose_who(found.desk, found.user, "run-sheet")
     if chosen is None or who is None:
         return
     name, pack = chosen

@@ -90,7 +90,7 @@ def _first(found: Bench) -> Side | None:
         data = draft.text.encode() if is_draft else _bytes(found, name)
         pack = _read(data, found.file.name, "the draft" if is_draft else name)
     with right:
-        who = choose_who(found.desk, "try")
+        who = choose_who(found.desk, found.user, "try")
     if pack is None or who is None:
         return None
     return Side(f"{name}, unsaved draft" if is_draft else name, found.file.name, data, pack, who)
@@ -115,7 +115,7 @@ def _beside(found: Bench, first: Side) -> Side | None:
     if kind == "nothing":
         return None
     if kind == "model":
-        who = choose_who(found.desk, "try-2", "Who answers beside it")
+        who = choose_who(found.desk, found.user, "try-2", "Who answers beside it")
         if who is None:
             return None
         return Side(f"{first.title}, {who}", first.name, first.data, first.pack, who)

@@ -4,6 +4,7 @@ from typing import Final, Literal
 
 import streamlit as st
 
+from spinf_serve.workbench.actions.project_settings import change
 from spinf_serve.workbench.answering import Who, given_who, local_who
 from spinf_serve.workbench.desk import Desk
 from spinf_serve.workbench.parts.words import code, plain
@@ -13,10 +14,11 @@ _URL: Final = "other_server"
 Kind = Literal["given", "local", "other"]
 
 
-def choose_who(desk: Desk, key: str, label: str = "Who answers") -> Who | None:
+def choose_who(desk: Desk, user: str, key: str, label: str = "Who answers") -> Who | None:
     """Draw the choice; None while the address of another server is missing.
 
     Args:
+        user: who chooses, for the audit trail.
         key: of the widgets.
     """
     given = given_who()
@@ -54,8 +56,7 @@ def choose_who(desk: Desk, key: str, label: str = "Who answers") -> Who | None:
     if not url.startswith(("http://", "https://")):
         st.error("An address begins with http:// or https://, such as http://127.0.0.1:8000")
         return None
-    if url != desk.settings().get(_URL):
-        desk.set(**{_URL: url})
+    change(desk, user, _URL, url)
     return Who(url.rstrip("/"), token or None)
 
 

@@ -7,10 +7,13 @@ import json
 import os
 import secrets
 import time
+import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from spinf_serve.evals.scorer import Scorer, in_process, over_http
 from spinf_serve.packs.errors import Unusable
@@ -18,6 +21,11 @@ from spinf_serve.packs.question import Question
 from spinf_serve.workbench.started import started
 
 WHO: Final = "who.json"
+
+ASK_SECONDS: Final = 3.0
+"""How long a server may take to say what it serves."""
+
+MOST_TOLD: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +112,26 @@ def scorer(who: Who, wait: Callable[[float], None] = time.sleep) -> Scorer:
     return in_process(open_engine(config.engine, config.limits))
 
 
-def counting(who: Who) -> Any:
+def served_by(who: Who) -> str | None:
+    """Id of the model that a server says it serves; None where it cannot be learned at once."""
+    url = f"{str(who.server).rstrip('/')}/v1/models"
+    headers = {} if who.token is None else {"Authorization": f"Bearer {who.token}"}
+    # A proxy for the outside world does not know this machine's own servers.
+    local = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
+    opener = urllib.request.build_opener(*[urllib.request.ProxyHandler({})] * local)
+    try:
+        with opener.open(urllib.request.Request(url, headers=headers), timeout=ASK_SECONDS) as told:
+            return str(json.loads(told.read(MOST_TOLD))["data"][0]["id"])
+    except (OSError, HTTPException, ValueError, LookupError, TypeError):
+        return None
+
+
+def counting(who: Who, served: str | None = None) -> Any:
     """What the model on this machine makes of texts, without its weights: see `engine.counting`.
+
+    Args:
+        served: id of a model for which it stands in, and which is taken where its files are here
+            already; nothing is fetched for its sake.
 
     Raises `Unusable` when the model cannot be found.
     """
@@ -113,9 +139,22 @@ def counting(who: Who) -> Any:
 
     share_cores()
     from spinf_serve.engine.api import counting_without_weights
+    from spinf_serve.engine.config import EMBEDDED
+    from spinf_serve.engine.loading.locate import obtainable
 
     config = load({}) if who.config is None else who.config
-    return counting_without_weights(config.engine, config.limits, lambda line: None)
+    if served is None:
+        return counting_without_weights(config.engine, config.limits, lambda line: None)
+    # Only a known model's name: a server's word is no path on this machine.
+    known = [served] if obtainable(served, offline=True) else []
+    fault = Unusable("no model is here")
+    for model in dict.fromkeys([*known, config.engine.model, EMBEDDED]):
+        engine = replace(config.engine, model=model, offline=True)
+        try:
+            return counting_without_weights(engine, config.limits, lambda line: None)
+        except Unusable as error:
+            fault = error
+    raise fault
 
 
 def work_of(content: str, questions: Sequence[Question]) -> Any:

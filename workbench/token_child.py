@@ -19,17 +19,18 @@ from spinf_serve.workbench.answering import counting, kept_who, work_of
 IDLE_SECONDS: Final = 900.0
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, served: str | None = None) -> None:
     """Answer questions until nobody asks any more.
 
     Args:
         folder: holds who answers, as `answering.keep_who` laid it there.
+        served: id of a server's model for which this one stands in, see `answering.counting`.
     """
     out = sys.stdout
     # What libraries print would be taken for an answer.
     sys.stdout = sys.stderr
     try:
-        model = counting(kept_who(folder))
+        model = counting(kept_who(folder), served)
     except (SpinfError, Unusable) as fault:
         print(json.dumps({"fault": str(fault)}), file=out, flush=True)
         return
@@ -75,4 +76,4 @@ def _cost(model: Any, pack: str, name: str, contents: list[str]) -> dict[str, An
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:3])

@@ -17,14 +17,9 @@ from typing import Any, Final
 
 from spinf_serve.evals.estimate import Counted, Estimate, estimate
 from spinf_serve.packs.errors import Unusable
-from spinf_serve.workbench.answering import Who, keep_who
+from spinf_serve.workbench.answering import Who, keep_who, served_by
 
 MOST_ANSWERS: Final = 64
-
-_NOT_LENT: Final = (
-    "{server} answers here, and a server does not lend its tokenizer, so that tokens cannot be"
-    " shown. Start the workbench without --server and with that model to see them."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +32,14 @@ class Pieces:
             in the middle of a character).
         starts: whether every sequence begins with a token of its own.
         lint: `residual` and `floor`, where lint finds fault on this model; None for its own limits.
+        stands_for: whose they are about, see `Tokens`; None where they are exact.
     """
 
     model: str
     texts: tuple[tuple[tuple[int, str], ...], ...]
     starts: bool
     lint: Mapping[str, float | None]
+    stands_for: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +51,14 @@ class Costs:
         counted: sums over the contents.
         refused: code -> contents that the model refuses, which are not in the sums.
         prompts: of each filled template, question by question.
+        stands_for: whose they are about, see `Tokens`; None where they are exact.
     """
 
     model: str
     counted: Counted
     refused: Mapping[str, int]
     prompts: tuple[int, ...]
+    stands_for: str | None = None
 
     @property
     def per_1000(self) -> Estimate:
@@ -68,10 +67,16 @@ class Costs:
 
 
 class Tokens:
-    """The tokenizer of who answers, in a process that starts with the first question."""
+    """The tokenizer of who answers, in a process that starts with the first question.
+
+    A server does not lend its tokenizer: that of the model of the same id is taken where its files
+    are on this machine, else the local model's stands for the served one, and its tokens are told
+    as about.
+    """
 
     def __init__(self, who: Who) -> None:
         self._who = who
+        self._served: str | None = None
         self._lock = threading.Lock()
         self._answers: OrderedDict[str, Future[Any]] = OrderedDict()
         # One thread: questions are answered in turn.
@@ -116,8 +121,8 @@ class Tokens:
         return known
 
     def _answer(self, line: str) -> dict[str, Any]:
-        if self._who.server is not None:
-            raise Unusable(_NOT_LENT.format(server=self._who.server))
+        if self._who.server is not None and self._served is None:
+            self._served = served_by(self._who)
         for _ in range(2):
             child = self._started()
             try:
@@ -138,9 +143,11 @@ class Tokens:
                 return self._child
             self._child.communicate()
         with tempfile.TemporaryDirectory(prefix="tokens-") as folder:
-            keep_who(self._who, Path(folder))
+            # The settings of the model on this machine, which a server's are kept without.
+            keep_who(Who(None, None, self._who.config), Path(folder))
+            more = [] if self._who.server is None else [self._served or ""]
             child = subprocess.Popen(
-                [sys.executable, "-m", "spinf_serve.workbench.token_child", folder],
+                [sys.executable, "-m", "spinf_serve.workbench.token_child", folder, *more],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -169,10 +176,19 @@ class Tokens:
             raise Unusable(str(answer["fault"]))
         return answer
 
+    def _stands_for(self) -> str | None:
+        if self._who.server is None or self._served == self._model:
+            return None
+        return self._served or f"the model of {self._who.server}"
+
     def _pieces(self, answer: dict[str, Any]) -> Pieces:
         texts = tuple(tuple((id, piece) for id, piece in text) for text in answer["texts"])
-        return Pieces(self._model, texts, answer["start"] is not None, self._lint)
+        return Pieces(
+            self._model, texts, answer["start"] is not None, self._lint, self._stands_for()
+        )
 
     def _costs(self, answer: dict[str, Any]) -> Costs:
         counted = Counted(**answer["counted"])
-        return Costs(self._model, counted, answer["refused"], tuple(answer["prompts"]))
+        return Costs(
+            self._model, counted, answer["refused"], tuple(answer["prompts"]), self._stands_for()
+        )

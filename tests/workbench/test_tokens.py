@@ -1,5 +1,6 @@
 """The process that holds the tokenizer: asked once, ended without harm, and what it cannot do."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,9 @@ import pytest
 from spinf_serve.packs.errors import Unusable
 from spinf_serve.server.config import load
 from spinf_serve.workbench import example
-from spinf_serve.workbench.answering import Who
+from spinf_serve.workbench.answering import Who, counting, served_by
 from spinf_serve.workbench.tokens import Tokens
+from tests.workbench.serving import recorded_server
 
 WAIT_SECONDS = 120
 PACK = (Path(example.__file__).parent / "example" / "pack.yaml").read_text("utf-8")
@@ -24,7 +26,8 @@ def tokens():
 @pytest.mark.weights
 def test_tokens_are_the_models_and_make_up_the_text(tokens):
     found = tokens.pieces(["Support ticket: hello\n", "wörld 🙂", ""]).result(WAIT_SECONDS)
-    assert found.model == "smollm2-135m-instruct" and not found.starts
+    assert found.model == "smollm2-135m-instruct" and found.stands_for is None
+    assert not found.starts
     assert ["".join(piece for _, piece in text) for text in found.texts] == [
         "Support ticket: hello\n",
         "wörld 🙂",
@@ -62,11 +65,39 @@ def test_a_pack_with_faults_is_told_and_the_process_goes_on(tokens):
     assert tokens.pieces(["still there"]).result(WAIT_SECONDS).texts[0]
 
 
-def test_a_server_does_not_lend_its_tokenizer():
+@pytest.mark.weights
+def test_tokens_of_a_served_model_are_exact_where_its_files_are_here():
+    with recorded_server() as (who, engine):
+        assert served_by(who) == engine.served.id == "smollm2-135m-instruct"
+        made = Tokens(Who(who.server, who.token, load({"model": "no/such"}, {})))
+        found = made.pieces(["hello"]).result(WAIT_SECONDS)
+        made.close()
+    assert (found.model, found.stands_for) == ("smollm2-135m-instruct", None)
+
+
+@pytest.mark.weights
+def test_another_model_stands_for_one_that_is_not_here_and_is_told():
+    with recorded_server() as (who, engine):
+        engine.served = replace(engine.served, id="owner/large")
+        made = Tokens(Who(who.server, who.token, load({}, {})))
+        found = made.costs(PACK, "pack.yaml", ["hello"]).result(WAIT_SECONDS)
+        made.close()
+    assert (found.model, found.stands_for) == ("smollm2-135m-instruct", "owner/large")
+
+
+@pytest.mark.weights
+def test_a_server_that_does_not_answer_leaves_tokens_about():
     made = Tokens(Who("http://127.0.0.1:9"))
-    with pytest.raises(Unusable, match="does not lend its tokenizer"):
-        made.pieces(["a"]).result(WAIT_SECONDS)
+    found = made.pieces(["a"]).result(WAIT_SECONDS)
     made.close()
+    assert found.stands_for == "the model of http://127.0.0.1:9"
+
+
+@pytest.mark.weights
+def test_what_a_server_calls_its_model_is_no_path_here(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    found = counting(Who(None, None, load({}, {})), str(tmp_path))
+    assert found.model == "smollm2-135m-instruct"
 
 
 def test_a_model_that_is_not_there_is_told(tmp_path):

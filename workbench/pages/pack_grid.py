@@ -13,7 +13,7 @@ from spinf_serve.workbench.frame import Bench, stamp
 from spinf_serve.workbench.pages import pack_bar
 from spinf_serve.workbench.parts.filled import option_word
 from spinf_serve.workbench.parts.tables import paged
-from spinf_serve.workbench.parts.waiting import outcome, tokens
+from spinf_serve.workbench.parts.waiting import outcome, tokens, whose_tokens
 from spinf_serve.workbench.parts.words import plain
 from spinf_serve.workbench.tokens import Costs
 
@@ -106,6 +106,8 @@ def _cost(bench: Bench, draft: Draft, pack: Pack) -> Costs | None:
     st.caption(
         f"Counted with the tokenizer of {plain(found.model)} on {plain(said)}.{told_off}{a_day}"
     )
+    if found.stands_for is not None:
+        st.caption(whose_tokens(found.model, found.stands_for))
     return found
 
 

@@ -14,7 +14,7 @@ from spinf_serve.workbench.actions.lint import limits_of, look, rows_for, token_
 from spinf_serve.workbench.desk import key_of
 from spinf_serve.workbench.frame import Bench, stamp
 from spinf_serve.workbench.pages import pack_bar
-from spinf_serve.workbench.parts.waiting import outcome, tokens
+from spinf_serve.workbench.parts.waiting import outcome, tokens, whose_tokens
 from spinf_serve.workbench.parts.words import code, plain
 from spinf_serve.workbench.parts.words import message as as_message
 
@@ -30,13 +30,15 @@ def draw(bench: Bench, draft: Draft) -> None:
         )
         return
     rows = _rows(bench, draft, pack)
-    report, limits_model = _report(bench, draft, pack, rows)
+    report, limits_model, stand_in = _report(bench, draft, pack, rows)
     findings = len(report.findings)
     if findings:
         st.markdown(f"**{findings} finding{'' if findings == 1 else 's'}**")
     else:
         st.success("Nothing was found.", icon=":material/check_circle:")
     st.caption(_basis(bench, rows, limits_model))
+    if stand_in is not None:
+        st.caption(f"What is said of tokens: {stand_in[0].lower()}{stand_in[1:]}")
     key = key_of(draft.file)
     for rule in dict.fromkeys(one.rule for one in report.findings):
         _rule(draft, rule, [one for one in report.findings if one.rule == rule], key)
@@ -86,23 +88,30 @@ def _open(line: int | None) -> None:
 
 def _report(
     bench: Bench, draft: Draft, pack: Pack, rows: Sequence[Sequence[QuestionAnswer]]
-) -> tuple[Report, str | None]:
-    """What lint says, and the model whose own limits it used."""
+) -> tuple[Report, str | None, str | None]:
+    """What lint says, the model whose own limits it used, and whose tokens these are about."""
     found = outcome(
         tokens().pieces(token_texts(pack)),
         "The tokens of the options are being looked up; more findings may follow.",
         quiet=True,
     )
-    known, limits, model = None, Limits(), None
+    known, limits, model, stand_in = None, Limits(), None, None
     served = None if bench.model is None else bench.model.served
-    # Tokens and limits belong to a model; the answers of another have others.
-    if found is not None and served in (None, found.model):
+    # Tokens and limits belong to a model; the answers of another have others. Tokens of a model
+    # that stands in for the server's are told as such.
+    is_own = found is not None and (
+        served == found.model or (served is None and found.stands_for is None)
+    )
+    if found is not None and (is_own or found.stands_for is not None):
         texts = token_texts(pack)
         known = {
             text: [id for id, _ in pieces] for text, pieces in zip(texts, found.texts, strict=True)
         }
-        limits, model = limits_of(found.lint), found.model
-    return look(draft.text, draft.file.name, pack, rows, known, limits), model
+        if is_own:
+            limits, model = limits_of(found.lint), found.model
+        elif found.stands_for is not None:
+            stand_in = whose_tokens(found.model, found.stands_for)
+    return look(draft.text, draft.file.name, pack, rows, known, limits), model, stand_in
 
 
 def _rows(bench: Bench, draft: Draft, pack: Pack) -> list[list[QuestionAnswer]]:

@@ -14,7 +14,7 @@ from spinf_serve.workbench.frame import Bench, param, set_param
 from spinf_serve.workbench.pages import pack_bar
 from spinf_serve.workbench.parts.filled import option_word, show_filled, show_tokens
 from spinf_serve.workbench.parts.texts import is_about_harm, show_text, shown_text
-from spinf_serve.workbench.parts.waiting import outcome, tokens
+from spinf_serve.workbench.parts.waiting import outcome, tokens, whose_tokens
 from spinf_serve.workbench.parts.words import code, plain
 
 MOST_VALUES: Final = 1_000
@@ -124,6 +124,8 @@ def _tokens(shown: Filled) -> None:
     if found is None:
         return
     text, *behind = found.texts
+    if found.stands_for is not None:
+        st.caption(whose_tokens(found.model, found.stands_for))
     st.caption(
         f"{len(text)} tokens of {plain(found.model)}"
         + (", behind one that every text begins with" if found.starts else "")

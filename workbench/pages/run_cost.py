@@ -10,12 +10,12 @@ from spinf_serve.workbench import jobs
 from spinf_serve.workbench.actions.asking import Rate, cost_of, rate_of
 from spinf_serve.workbench.actions.pack_choices import file_of
 from spinf_serve.workbench.actions.project_settings import change
-from spinf_serve.workbench.answering import Who, given_who
+from spinf_serve.workbench.answering import Who
 from spinf_serve.workbench.desk import Desk
 from spinf_serve.workbench.frame import Bench
 from spinf_serve.workbench.jobs import Job
 from spinf_serve.workbench.pages.run_jobs import live
-from spinf_serve.workbench.parts.waiting import outcome
+from spinf_serve.workbench.parts.waiting import outcome, whose_tokens
 from spinf_serve.workbench.parts.waiting import tokens as token_counts
 from spinf_serve.workbench.parts.words import UNKNOWN, duration, money, plain
 
@@ -66,9 +66,10 @@ def show_cost(
         price = hour_price(found.desk, found.user)
     if rate is None or not rows:
         with tokens:
-            read = _read(found, who, name, rows * share, sample) if rows else 0.0
-            if read is not None:
-                st.metric("Tokens to read", f"about {read:,.0f}" if read else "0")
+            if rows:
+                _read(found, who, name, rows * share, sample)
+            else:
+                st.metric("Tokens to read", "0")
         seconds.metric("Time", "0 s" if rate is not None else UNKNOWN)
         amount.metric("Money", UNKNOWN if rate is None or price is None else "0.00")
     else:
@@ -86,25 +87,25 @@ def show_cost(
 
 def _read(
     found: Bench, who: Who, name: str, rows: float, sample: Callable[[], Sequence[str]]
-) -> float | None:
-    """Tokens by the tokenizer alone, where it is the model on this machine that answers.
-
-    None, and the wait is shown, while they are being counted.
-    """
-    contents = sample() if who.server is None and given_who().server is None else ()
+) -> None:
+    """Tokens by a tokenizer alone, told as another model's where it is; or the wait for them."""
+    contents = sample()
     if not contents:
         st.metric("Tokens to read", UNKNOWN)
-        return None
+        return
     file = file_of(found.desk, name)
-    counting = token_counts().costs(file.read_text("utf-8-sig"), file.name, contents)
-    # Below the figure, so that figures stay in line while it is being counted.
-    figure, wait = st.container(), st.container()
-    with wait:
+    counting = token_counts(who).costs(file.read_text("utf-8-sig"), file.name, contents)
+    # Words stand below the figure, so that figures stay in line.
+    figure, words = st.container(), st.container()
+    with words:
         costs = outcome(counting, "Counting tokens", quiet=True)
     if costs is None:
         figure.metric("Tokens to read", UNKNOWN)
-        return None
-    return costs.per_1000.tree.tokens * rows / PER
+        return
+    read = costs.per_1000.tree.tokens * rows / PER
+    figure.metric("Tokens to read", f"about {read:,.0f}")
+    if costs.stands_for is not None:
+        words.caption(whose_tokens(costs.model, costs.stands_for))
 
 
 def _measured(rate: Rate) -> str:

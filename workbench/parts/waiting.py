@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 import streamlit as st
 
 from spinf_serve.packs.errors import SpinfError, Unusable
-from spinf_serve.workbench.answering import given_who
+from spinf_serve.workbench.answering import Who, given_who
 from spinf_serve.workbench.parts.words import plain
 from spinf_serve.workbench.tokens import Tokens
 
@@ -17,10 +17,24 @@ PATIENCE_SECONDS: Final = 0.4
 """How long a page waits for what may be there at once."""
 
 
-@st.cache_resource(show_spinner=False)
-def tokens() -> Tokens:
-    """The tokenizer of who answers; its process starts with the first question."""
-    return Tokens(given_who())
+def tokens(who: Who | None = None) -> Tokens:
+    """The tokenizer of who answers; its process starts with the first question.
+
+    Args:
+        who: None for whom the workbench was started with.
+    """
+    asked = given_who() if who is None else who
+    return _tokens(asked.server, asked.token, asked)
+
+
+@st.cache_resource(show_spinner=False, max_entries=8)
+def _tokens(server: str | None, token: str | None, _who: Who) -> Tokens:
+    return Tokens(_who)
+
+
+def whose_tokens(model: str, stands_for: str) -> str:
+    """Whose tokens these are, where they are not those of the model that answers."""
+    return f"About, by the tokenizer of {plain(model)}: that of {plain(stands_for)} is not here."
 
 
 def outcome(future: "Future[T]", words: str, *, quiet: bool = False) -> T | None:

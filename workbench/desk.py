@@ -187,11 +187,19 @@ def open_desk(folder: Path) -> Desk:
                     )
                 if _is_new(folder):
                     make_example(folder, file)
+                    _measure(Desk(folder, file))
                 else:
                     create(file)
     except (OSError, TimeoutError) as error:
         raise Unusable(f"{shown(folder)} cannot be written: {error}") from None
     return Desk(folder, file)
+
+
+def _measure(desk: Desk) -> None:
+    # What measures works on a desk itself.
+    from spinf_serve.workbench.actions.first_visit import measure_example
+
+    measure_example(desk)
 
 
 def has_name(path: Path) -> bool:

@@ -25,6 +25,10 @@ from spinf_serve.packs.recording import read_recording
 from spinf_serve.packs.sample import SampleRow, read_sample
 
 PACK: Final = "example/triage"
+PACK_FILE: Final = "packs/triage/pack.yaml"
+OFFICIAL: Final = "official:spinf/triage"
+"""The published pack that it was made from, as choices name it."""
+
 DATASET: Final = "messages"
 LABELLED: Final = 600
 """Rows of the sample that are labelled in the example; the others make `SHEET`."""
@@ -59,7 +63,7 @@ def make_example(folder: Path, project_file: Path) -> None:
     """
     home = official_folder() / "triage"
     text = (Path(__file__).parent / "example" / "pack.yaml").read_bytes()
-    file = folder / "packs" / "triage" / "pack.yaml"
+    file = folder / PACK_FILE
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         if not file.exists():

@@ -1,3 +1,4 @@
+import shutil
 from dataclasses import asdict
 from urllib.parse import quote
 
@@ -13,12 +14,29 @@ OFFICIAL = "official:spinf/triage"
 
 
 def test_two_equal_sides_are_told(folder):
-    shown = page("compare", folder)
+    shown = page("compare", folder, before=PACK)
     assert not shown.exception
     assert "Both sides are the same" in messages(shown)
 
 
+def test_the_example_comes_compared_with_the_official_pack(folder):
+    shown = page("compare", folder)
+    assert not shown.exception
+    assert shown.query_params["before"] == OFFICIAL
+    assert "the first beyond chance" in messages(shown)
+    assert len(shown.dataframe[0].value) > 5
+
+
+def test_a_pack_without_other_versions_is_compared_with_the_first_other(folder):
+    text = (folder / PACK).read_text().replace("example/triage", "my/own", 1)
+    (folder / "own.yaml").write_text(text)
+    shown = page("compare", folder, pack="own.yaml")
+    assert not shown.exception
+    assert shown.query_params["before"] == PACK
+
+
 def test_two_packs_are_offered_for_comparison(folder):
+    shutil.rmtree(folder / ".workbench" / "reports")
     shown = page("compare", folder, before=OFFICIAL)
     assert not shown.exception
     assert "not compared yet" in messages(shown)

@@ -1,3 +1,4 @@
+import shutil
 from dataclasses import asdict
 from html import unescape
 from pathlib import Path
@@ -17,7 +18,15 @@ def measure(folder: Path, **wish) -> None:
     evaluate_job(open_desk(folder), asdict(EvaluationWish(side, "messages", **wish)), Said())
 
 
+def test_the_example_comes_measured(folder):
+    shown = page("report", folder)
+    assert not shown.exception
+    assert "measured only" in messages(shown)
+    assert not any(one.label == "Measure" for one in shown.button)
+
+
 def test_nothing_measured_yet_says_what_to_do(folder):
+    shutil.rmtree(folder / ".workbench" / "reports")
     shown = page("report", folder)
     assert not shown.exception
     assert "Nothing was measured" in messages(shown)

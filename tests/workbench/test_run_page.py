@@ -53,10 +53,22 @@ def test_a_sheet_of_the_project_is_taken_with_one_click(folder):
     ]
 
 
-def test_what_nobody_was_asked_yet_is_not_guessed(folder):
+def test_what_is_kept_is_that_of_the_model_in_the_sidebar_until_somebody_was_asked(folder):
     shown = served(folder, Who("http://127.0.0.1:9", None))
     assert not shown.exception
     assert metrics(shown)["Rows"] == "600"
+    assert metrics(shown)["Kept already"] == "100 %" and metrics(shown)["To ask"] == "0"
+    assert metrics(shown)["Time"] == "–"
+    assert "whose scores the sidebar shows" in messages(shown)
+    # Another model may answer there, so that it can be asked in any case.
+    assert button(shown, "Ask what is missing")
+
+
+def test_what_nobody_was_asked_yet_is_not_guessed(folder):
+    with open_desk(folder).project.open(write=True) as connection:
+        connection.execute("DELETE FROM score")
+    shown = served(folder, Who("http://127.0.0.1:9", None))
+    assert not shown.exception
     assert metrics(shown)["Kept already"] == metrics(shown)["Time"] == "–"
     assert "Nobody asked" in messages(shown)
     assert button(shown, "Measure the cost")

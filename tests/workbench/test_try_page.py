@@ -6,6 +6,7 @@ import pytest
 
 from spinf_serve.engine.work import Limits
 from spinf_serve.engine.work import Work as EngineWork
+from spinf_serve.evals.score_tables import identities
 from spinf_serve.evals.scorer import in_process
 from spinf_serve.packs.answer import QuestionAnswer
 from spinf_serve.packs.decision import DecisionCall
@@ -16,6 +17,7 @@ from spinf_serve.packs.present import wrapped
 from spinf_serve.packs.reads import vectors
 from spinf_serve.workbench import model as model_module
 from spinf_serve.workbench.actions.drafts import draft_of, keep
+from spinf_serve.workbench.actions.kept_answers import first_kept
 from spinf_serve.workbench.actions.pack_choices import pack_of
 from spinf_serve.workbench.actions.trying import (
     MOST_RECENT,
@@ -220,6 +222,28 @@ def test_a_text_is_asked_about_and_stays_over_a_reload(folder):
         assert len(categories) == len(pack_of(open_desk(folder), PACK).categories)
         numbers = shown.dataframe[1].value
         assert {"p", "floor", "lift", "residual"} <= set(numbers.columns)
+
+
+def test_the_first_rows_kept_answers_are_shown_and_nobody_is_asked(folder):
+    shown = served(folder, Who("http://127.0.0.1:9", None))
+    assert not shown.exception
+    said = messages(shown)
+    assert "For example: row t0001" in said and "nobody was asked now" in said
+    assert "lagged**" in said and "cannot be reached" not in said
+    desk = open_desk(folder)
+    pack = pack_of(desk, PACK)
+    with desk.project.open(write=False) as connection:
+        (model,) = identities(connection)
+    kept = first_kept(desk, pack, model, "messages", None)
+    assert kept is not None
+    _, content, asked = kept
+    live = ask(in_process(RecordedEngine().as_engine()), pack, content)
+    assert (asked.chunks, asked.answers) == (live.chunks, live.answers)
+    # Of a pack that asks something else nothing is kept, and nothing is shown.
+    file = folder / PACK
+    file.write_text(file.read_text().replace(" asks for", " begs for", 1))
+    shown = served(folder, Who("http://127.0.0.1:9", None))
+    assert not shown.exception and "For example" not in messages(shown)
 
 
 def test_a_link_to_a_row_asks_about_it(folder):

@@ -143,9 +143,20 @@ def note_rate(desk: Desk, who: Who, pack: Pack, counts: Counted, seconds: float)
         write_beside(path, json.dumps({"rates": rates}).encode())
 
 
-def plan_of(desk: Desk, who: Who, pack: Pack, dataset: str, split: str | None) -> Plan:
-    """What a run would ask, see `spinf_serve.evals.planning`."""
-    return plan(desk.project, dataset, pack, remembered(desk, who), split=split)
+def plan_of(
+    desk: Desk,
+    who: Who,
+    pack: Pack,
+    dataset: str,
+    split: str | None,
+    otherwise: Identity | None = None,
+) -> Plan:
+    """What a run would ask, see `spinf_serve.evals.planning`.
+
+    Args:
+        otherwise: whose kept answers count while it is not known who that is.
+    """
+    return plan(desk.project, dataset, pack, remembered(desk, who) or otherwise, split=split)
 
 
 def cost_of(rows: float, share: float, prompts: int, rate: Rate, hour_price: float | None) -> Cost:

@@ -87,12 +87,10 @@ def _side(found: Bench, name: str, title: str, *, first: bool) -> SideWish | Non
         empty("This project has no pack yet.", "Make one on the page **Pack**.")
     mine = None if found.file is None else found.desk.name_of(found.file)
     standard = next(iter(titles)) if mine is None else mine
-    if first and mine is not None:
-        # A published version of the same pack, or the official one, is what most compare with.
-        others = [one for one in titles if one.startswith(f"{mine.rpartition('/')[0]}/versions/")]
-        standard = others[-1] if others else mine
     if standard not in titles:
         standard = next(iter(titles))
+    if first and mine is not None:
+        standard = _other(mine, list(titles))
     given = param(name)
     chosen = st.selectbox(
         "Pack or stored run",
@@ -132,6 +130,18 @@ def _side(found: Bench, name: str, title: str, *, first: bool) -> SideWish | Non
         )
         return None
     return SideWish(chosen, bits)
+
+
+def _other(mine: str, names: list[str]) -> str:
+    """What a pack is compared with first: its last published version, the official one, any other."""
+    folder = mine.rpartition("/")[0]
+    versions = [one for one in names if one.startswith(f"{folder}/versions/")]
+    official = f"official:spinf/{folder.rpartition('/')[2]}"
+    if versions:
+        return versions[-1]
+    if official in names:
+        return official
+    return next((one for one in names if one != mine), names[0])
 
 
 def _take_evaluation(found: Bench) -> None:

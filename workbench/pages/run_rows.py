@@ -6,6 +6,7 @@ from typing import Final
 import streamlit as st
 
 from spinf_serve.evals.planning import Plan
+from spinf_serve.evals.score_tables import Identity
 from spinf_serve.packs.errors import SpinfError, Unusable
 from spinf_serve.packs.faults import InvalidPack
 from spinf_serve.packs.pack import Pack
@@ -79,7 +80,8 @@ def draw_rows(found: Bench) -> None:
     if last is not None and last.is_live:
         live(found, last.id)
         return
-    if not plan.answers:
+    unknown = remembered(found.desk, who) is None
+    if not plan.answers and not unknown:
         st.success("All answers are kept already: there is nothing to ask.")
         identity = remembered(found.desk, who)
         if identity is not None and st.button(
@@ -87,7 +89,7 @@ def draw_rows(found: Bench) -> None:
         ):
             go_to("scores", bits=identity.bits, data=dataset)
     elif st.button(
-        f"Ask {about}{count(plan.answers, 'answer')}",
+        f"Ask {about}{count(plan.answers, 'answer')}" if plan.answers else "Ask what is missing",
         type="primary",
         key="run-start",
         icon=":material/play_arrow:",
@@ -136,15 +138,22 @@ def _before(found: Bench, who: Who, plan: Plan) -> None:
         help=f"Answers: {plan.prompts:,} questions, filled, of each text; equal texts are asked once.",
     )
     unknown = remembered(found.desk, who) is None
+    guess = found.model if unknown else None
     kept.metric(
         "Kept already",
-        UNKNOWN if unknown else percent(plan.reused, 0),
+        UNKNOWN if unknown and guess is None else percent(plan.reused, 0),
         help="Share of the answers that an earlier run kept: they cost nothing.",
     )
     refused.metric("Refused before", f"{about}{plan.refused:,}")
     if not plan.is_exact:
         st.caption(f"By a look at {plan.looked:,} rows, spread evenly.")
-    if unknown:
+    if guess is not None:
+        st.caption(
+            f"Nobody asked {marked(str(who))} from this project yet. This is what is kept of"
+            f" {plain(guess.served)} ({guess.bits[:8]}), whose scores the sidebar shows: if another"
+            " model or machine answers, all of it is asked."
+        )
+    elif unknown:
         st.caption(
             f"Nobody asked {marked(str(who))} from this project yet, so what is kept of its answers is not known:"
             " measure the cost, or start."
@@ -162,6 +171,7 @@ def _plan(found: Bench, who: Who, pack: Pack, dataset: str) -> Plan:
         found.split,
         str(who),
         bits,
+        None if identity is not None else found.model,
         _who=who,
         _pack=pack,
     )
@@ -190,8 +200,9 @@ def _planned(
     split: str | None,
     who: str,
     bits: str | None,
+    otherwise: Identity | None,
     *,
     _who: Who,
     _pack: Pack,
 ) -> Plan:
-    return plan_of(Desk(Path(file).parent, Path(file)), _who, _pack, dataset, split)
+    return plan_of(Desk(Path(file).parent, Path(file)), _who, _pack, dataset, split, otherwise)

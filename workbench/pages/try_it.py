@@ -1,22 +1,26 @@
 """The page Try: one text, every question's answer at once, and what the pack makes of it."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import streamlit as st
 
+from spinf_serve.evals.score_tables import Identity
 from spinf_serve.packs.errors import SpinfError, Unusable
 from spinf_serve.packs.faults import InvalidPack
 from spinf_serve.packs.files import read_regular
 from spinf_serve.packs.pack import Pack
 from spinf_serve.workbench.actions.drafts import draft_of
+from spinf_serve.workbench.actions.kept_answers import first_kept
 from spinf_serve.workbench.actions.pack_choices import choices, file_of, read_choice
-from spinf_serve.workbench.actions.trying import Content, note_tried, recent
+from spinf_serve.workbench.actions.trying import Asked, Content, note_tried, recent
 from spinf_serve.workbench.answering import Who
-from spinf_serve.workbench.desk import key_of
-from spinf_serve.workbench.frame import Bench, bench, empty, param, set_param, told
+from spinf_serve.workbench.desk import Desk, key_of
+from spinf_serve.workbench.frame import Bench, bench, empty, param, set_param, stamp, told
 from spinf_serve.workbench.pages.try_pick import pick
-from spinf_serve.workbench.pages.try_result import draw_side
+from spinf_serve.workbench.pages.try_result import draw_asked, draw_side
+from spinf_serve.workbench.parts.texts import show_text
 from spinf_serve.workbench.parts.who import choose_who
 from spinf_serve.workbench.parts.words import message as as_message
 from spinf_serve.workbench.parts.words import plain
@@ -52,6 +56,8 @@ def draw() -> None:
         beside = _beside(found, first) if first is not None else None
         content = _content(found, first)
         if content is None or first is None:
+            if first is not None:
+                _kept_first(found, first)
             return
         sides = [first] if beside is None else [first, beside]
         columns = st.columns(len(sides), gap="large")
@@ -68,6 +74,49 @@ def draw() -> None:
                     key=f"try-{place}-{key_of(side.pack.digest, str(side.who), content.id)}",
                     narrow=len(sides) > 1,
                 )
+
+
+def _kept_first(found: Bench, side: Side) -> None:
+    """The first row's kept answers, until something is asked: nobody is asked for them."""
+    if found.dataset is None or found.model is None:
+        return
+    kept = _kept(
+        str(found.desk.file),
+        stamp(found.desk),
+        side.pack.digest,
+        found.dataset,
+        found.split,
+        found.model.bits,
+        _pack=side.pack,
+        _model=found.model,
+    )
+    if kept is None:
+        return
+    row, content, asked = kept
+    st.subheader(f"For example: row {plain(row)}")
+    show_text(found.desk, side.pack, content.text, f"try-kept-{row}")
+    st.caption(
+        f"What {plain(asked.identity.served)} ({asked.identity.bits[:8]}) answered when it was asked"
+        " about this row; nobody was asked now."
+    )
+    key = f"try-kept-{key_of(side.pack.digest, found.model.bits, row)}"
+    draw_asked(found.desk, side.pack, asked, key, narrow=False)
+
+
+@st.cache_resource(show_spinner=False, max_entries=8)
+def _kept(
+    file: str,
+    at: tuple[int, int],
+    digest: str,
+    dataset: str,
+    split: str | None,
+    bits: str,
+    *,
+    _pack: Pack,
+    _model: Identity,
+) -> tuple[str, Content, Asked] | None:
+    desk = Desk(Path(file).parent, Path(file))
+    return first_kept(desk, _pack, _model, dataset, split)
 
 
 def _first(found: Bench) -> Side | None:

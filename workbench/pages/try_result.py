@@ -61,9 +61,14 @@ def draw_side(
         code, message = asked.stopped
         st.warning(f"This text got no answer: {plain(message)} ({as_code(code)})")
         return
+    draw_asked(desk, pack, asked, key, narrow=narrow)
+    _memory(who, key)
+
+
+def draw_asked(desk: Desk, pack: Pack, asked: Asked, key: str, *, narrow: bool) -> None:
+    """Draw a decision with its reason, and every answer behind it."""
     _decision(pack, asked)
     _answers(desk, pack, asked, key, narrow=narrow)
-    _memory(who, key)
 
 
 def _given(answer: "Future[Asked]") -> Asked | None:

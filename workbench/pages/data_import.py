@@ -17,6 +17,7 @@ from spinf_serve.workbench.jobs import Job
 from spinf_serve.workbench.pages import data_columns, data_report
 from spinf_serve.workbench.pages.data_row import pack_of
 from spinf_serve.workbench.parts.job_box import job_box
+from spinf_serve.workbench.parts.kept import keeping, kept_value, used
 from spinf_serve.workbench.parts.words import count as counted
 from spinf_serve.workbench.parts.words import plain
 from spinf_serve.workbench.started import started
@@ -46,17 +47,20 @@ def draw(found: Bench) -> None:
 
 
 def _bring(found: Bench) -> None:
+    if "import-way" not in st.session_state:
+        given = param("way") or ("paste" if kept_value(found, "import-pasted") else "file")
+        st.session_state["import-way"] = given if given in WAYS else "file"
     way = st.segmented_control(
-        "From where?", list(WAYS), format_func=WAYS.__getitem__, default="file", key="import-way",
-        required=True,
-    )  # fmt: skip
+        "From where?", list(WAYS), format_func=WAYS.__getitem__, key="import-way", required=True
+    )
+    set_param("way", None if way == "file" else way)
     with told():
         if way == "file":
             _upload(found)
         elif way == "paste":
             _paste(found)
         else:
-            _path(found, way)
+            _path(found, way or "path")
     waiting = uploads.uploads(found.desk)
     if waiting:
         st.markdown("**Brought, and not imported yet**")
@@ -86,16 +90,19 @@ def _upload(found: Bench) -> None:
 
 
 def _paste(found: Bench) -> None:
-    with st.form("import-paste", clear_on_submit=False):
-        text = st.text_area(
-            "Cells, copied in the spreadsheet", height=220, key="import-pasted",
-            placeholder="id\ttext\tangry\n1\tWhere is my parcel?\tno",
-        )  # fmt: skip
-        names = st.checkbox("The first line names the columns", value=True, key="import-names")
-        if st.form_submit_button("Take these", icon=":material/content_paste:"):
-            kept = uploads.keep_pasted(found.desk, found.user, text, has_names=names)
-            _open(kept.id)
-            st.rerun()
+    # No form: it would hold back what is typed until it is sent.
+    text = keeping(
+        found, "import-pasted", st.text_area, "Cells, copied in the spreadsheet", start="",
+        height=220, placeholder="id\ttext\tangry\n1\tWhere is my parcel?\tno",
+    )  # fmt: skip
+    names = keeping(
+        found, "import-names", st.checkbox, "The first line names the columns", start=True
+    )
+    if st.button("Take these", key="import-take", icon=":material/content_paste:"):
+        brought = uploads.keep_pasted(found.desk, found.user, text, has_names=names)
+        used(found, "import-pasted", "import-names")
+        _open(brought.id)
+        st.rerun()
 
 
 def _path(found: Bench, way: str) -> None:

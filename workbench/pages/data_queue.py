@@ -25,6 +25,7 @@ from spinf_serve.workbench.pages.data_row import (
     pack_of,
     scores_on,
 )
+from spinf_serve.workbench.parts.kept import keeping, kept_value, used
 from spinf_serve.workbench.parts.texts import is_about_harm
 from spinf_serve.workbench.parts.words import count as counted
 from spinf_serve.workbench.parts.words import percent, plain
@@ -243,12 +244,14 @@ def _guideline(found: Bench, target: str) -> None:
             st.markdown(text)
         else:
             st.caption("Nobody has written down yet what counts. Write what two people would need.")
-        with st.expander("Change the guideline", icon=":material/edit:"):
-            key = f"guideline-{key_of(target, text)}"
-            new = st.text_area("Guideline", value=text, key=key, height=180)
+        key = f"guideline-{key_of(target, text)}"
+        is_begun = kept_value(found, key) not in (None, text)
+        with st.expander("Change the guideline", expanded=is_begun, icon=":material/edit:"):
+            new = keeping(found, key, st.text_area, "Guideline", start=text, height=180)
             if st.button("Save", key=f"{key}-save"):
                 with told():
                     labelling.write_guideline(found.desk, found.user, target, new, seen=text)
+                    used(found, key)
                     st.rerun()
 
 

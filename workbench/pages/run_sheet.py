@@ -31,6 +31,7 @@ from spinf_serve.workbench.jobs import Job
 from spinf_serve.workbench.pages.run_cost import show_cost
 from spinf_serve.workbench.pages.run_jobs import ended, live
 from spinf_serve.workbench.pages.run_rows import choose_pack
+from spinf_serve.workbench.parts.kept import keeping, kept_value, used
 from spinf_serve.workbench.parts.tables import paged
 from spinf_serve.workbench.parts.texts import hides_texts, is_about_harm, shown_text
 from spinf_serve.workbench.parts.who import choose_who
@@ -74,7 +75,10 @@ def _bring(found: Bench) -> None:
         "Bring texts without labels, such as an export of your tickets. Each gets the pack's decision,"
         " categories and reason in columns behind its own."
     )
-    upload, paste, near = st.tabs(["Upload a file", "Paste", "In the project's folder"])
+    ways = ["Upload a file", "Paste", "In the project's folder"]
+    upload, paste, near = st.tabs(
+        ways, default=ways[1] if kept_value(found, "sheet-paste") else None
+    )
     with upload:
         given = st.file_uploader(
             "A CSV, TSV, Excel, JSONL or Parquet file",
@@ -85,11 +89,15 @@ def _bring(found: Bench) -> None:
             with told(), st.spinner("Laying it into the project…"):
                 _open(lay(found.desk, given.name, given).id)
     with paste:
-        text = st.text_area("Texts", key="sheet-paste", height=180, help=PASTE_HELP)
+        text = keeping(
+            found, "sheet-paste", st.text_area, "Texts", start="", height=180, help=PASTE_HELP
+        )
         st.caption(PASTE_HELP)
         if st.button("Use these texts", key="sheet-paste-use", disabled=not text.strip()):
             with told():
-                _open(lay_text(found.desk, text).id)
+                id = lay_text(found.desk, text).id
+                used(found, "sheet-paste")
+                _open(id)
     with near:
         files = sheets_near(found.desk)
         if not files:

@@ -9,7 +9,7 @@ from spinf_serve.evals.metrics.slices import LEAST_ROWS
 from spinf_serve.workbench.actions.scores import LABELS, Subject
 from spinf_serve.workbench.actions.scores_rows import Filter, Listing, slices, wrong_side
 from spinf_serve.workbench.desk import key_of
-from spinf_serve.workbench.frame import set_param, stamp
+from spinf_serve.workbench.frame import param, set_param, stamp
 from spinf_serve.workbench.pages import scores_detail
 from spinf_serve.workbench.pages.scores_look import Look
 from spinf_serve.workbench.parts.tables import download, paged
@@ -117,9 +117,22 @@ def _verdict(one: dict[str, Any]) -> str:
     return "false alarm" if one["flagged"] else "miss"
 
 
+def _take_address(look: Look, sorts: list[str]) -> None:
+    """What the address says when it is opened; later the widgets do, each for its subject."""
+    if st.session_state.get("scores-address-taken"):
+        return
+    st.session_state["scores-address-taken"] = True
+    for name, known in (("search", None), ("verdict", VERDICTS), ("sort", sorts)):
+        value = param(name)
+        if value is not None and (known is None or value in known):
+            st.session_state[look.key(name)] = value
+
+
 def _filter(look: Look) -> Filter:
     """What the widgets say. Each keeps its state for what is looked at."""
     subject = look.main
+    sorts = _sorts(look, subject)
+    _take_address(look, list(sorts))
     has_verdict = look.constants is not None and look.target is not None
     with st.container(horizontal=True, vertical_alignment="bottom"):
         search = st.text_input(
@@ -136,7 +149,6 @@ def _filter(look: Look) -> Filter:
                 placeholder="any",
                 width=140,
             )
-        sorts = _sorts(look, subject)
         sort = st.selectbox("Sort by", list(sorts), key=look.key("sort"), width=250)
         with st.popover("Filter", icon=":material/filter_list:", key=look.key("filter")):
             labels = st.multiselect("Label", LABELS, key=look.key("labels"), placeholder="any")
@@ -144,6 +156,9 @@ def _filter(look: Look) -> Filter:
             refused = False
             if look.base.refused.any():
                 refused = st.toggle("Rows without an answer only", key=look.key("refused"))
+    set_param("search", search or None)
+    set_param("verdict", verdict)
+    set_param("sort", None if sort == next(iter(sorts)) else sort)
     by, falling = sorts[sort]
     ranges = _ranges(look)
     if ranges:

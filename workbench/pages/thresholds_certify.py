@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from spinf_serve.evals.fitting import TEST, Budget, check_identity
 from spinf_serve.packs.errors import Unusable
@@ -25,6 +26,7 @@ from spinf_serve.workbench.actions.cut_plans import (
 from spinf_serve.workbench.frame import told
 from spinf_serve.workbench.glossary import help as meaning
 from spinf_serve.workbench.pages.thresholds_stand import KIND_WORDS, Stand, title_of
+from spinf_serve.workbench.parts.kept import keeping, used
 from spinf_serve.workbench.parts.rows_digest import digest_of
 from spinf_serve.workbench.parts.words import count, percent, plain
 
@@ -95,31 +97,39 @@ def _line(stand: Stand) -> None:
             f"**Target for {plain(title_of(stand.pack, stand.name))}**", help=meaning("target")
         )
         left, middle, right = st.columns([5, 2, 3], vertical_alignment="bottom")
-        kind = left.selectbox(
+        kind = keeping(
+            stand.found,
+            f"{key}-kind",
+            left.selectbox,
             "What is promised",
-            KINDS,
-            index=KINDS.index(held.kind) if held is not None and held.kind in KINDS else 0,
+            options=KINDS,
+            start=held.kind if held is not None and held.kind in KINDS else KINDS[0],
             format_func=KIND_WORDS.__getitem__,
-            key=f"{key}-kind",
         )
         same = held is not None and held.kind == kind
         value = held.value if held is not None and same else VALUES[kind]
         npv = None
         if kind == "cost":
-            value = middle.number_input(
-                "A miss costs, in false alarms", 0.01, value=value, key=f"{key}-cost"
-            )
+            value = keeping(
+                stand.found, f"{key}-cost", middle.number_input, "A miss costs, in false alarms",
+                start=value, min_value=0.01,
+            )  # fmt: skip
         else:
-            value = _percent(middle, _label(kind), value, f"{key}-{kind}")
+            value = _percent(stand, middle, _label(kind), value, f"{key}-{kind}")
             if kind == BANDS:
                 before = held.npv if held is not None and same and held.npv else 0.99
-                npv = _percent(middle, "Lower cut: not holding below, %", before, f"{key}-npv")
-        rate = right.number_input(
+                npv = _percent(
+                    stand, middle, "Lower cut: not holding below, %", before, f"{key}-npv"
+                )
+        rate = keeping(
+            stand.found,
+            f"{key}-rate",
+            right.number_input,
             "Share of the traffic that holds, % (only if rows were drawn class by class)",
-            0.0,
-            100.0,
-            value=None if held is None or held.base_rate is None else held.base_rate * 100,
-            key=f"{key}-rate",
+            start=None if held is None or held.base_rate is None else held.base_rate * 100,
+            min_value=0.0,
+            max_value=100.0,
+            value=None,
             placeholder="as in the rows",
             help=meaning("base rate"),
         )
@@ -129,6 +139,7 @@ def _line(stand: Stand) -> None:
             with told():
                 wish_of(cut, stand.plan.delta)
                 wishes_of(stand.plan.with_cut(cut), stand.pack)
+                used(stand.found, *(f"{key}-{one}" for one in ("kind", "npv", "rate", *KINDS)))
                 _keep(stand, stand.plan.with_cut(cut))
 
 
@@ -139,10 +150,11 @@ def _label(kind: str) -> str:
     }.get(kind, "At least, %")
 
 
-def _percent(where: object, label: str, value: float, key: str) -> float:
-    found = where.number_input(  # type: ignore[attr-defined]
-        label, 0.01, 99.99, value=round(value * 100, 6), step=1.0, format="%.4g", key=key
-    )
+def _percent(stand: Stand, where: DeltaGenerator, label: str, value: float, key: str) -> float:
+    found = keeping(
+        stand.found, key, where.number_input, label, start=round(value * 100, 6),
+        min_value=0.01, max_value=99.99, step=1.0, format="%.4g",
+    )  # fmt: skip
     return round(float(found) / 100, 10)
 
 

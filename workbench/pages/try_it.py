@@ -20,6 +20,7 @@ from spinf_serve.workbench.desk import Desk, key_of
 from spinf_serve.workbench.frame import Bench, bench, empty, param, set_param, stamp, told
 from spinf_serve.workbench.pages.try_pick import pick
 from spinf_serve.workbench.pages.try_result import draw_asked, draw_side
+from spinf_serve.workbench.parts.kept import keeping, used
 from spinf_serve.workbench.parts.texts import show_text
 from spinf_serve.workbench.parts.who import choose_who
 from spinf_serve.workbench.parts.words import message as as_message
@@ -212,10 +213,12 @@ def _content(found: Bench, side: Side | None) -> Content | None:
     pick(found)
     asked = next((one for one in recent(found.desk) if one.id == param("try")), None)
     held = key_of(found.desk.folder, param("try"), param("row"))
-    text = st.text_area(
+    text = keeping(
+        found,
+        f"try-text-{held}",
+        st.text_area,
         "Text",
-        value=asked.text if asked is not None else "",
-        key=f"try-text-{held}",
+        start=asked.text if asked is not None else "",
         height=140,
         max_chars=MOST_CHARS,
         placeholder="Paste a message here, or pick one above.",
@@ -233,6 +236,7 @@ def _content(found: Bench, side: Side | None) -> Content | None:
             st.info("Write a text first, or pick one above.")
             return None
         noted = note_tried(found.desk, Content(text, context, parameters))
+        used(found, f"try-text-{held}")
         set_param("try", noted.id)
         st.rerun()
     if asked is None:

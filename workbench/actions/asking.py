@@ -105,6 +105,12 @@ def remembered(desk: Desk, who: Who) -> Identity | None:
     return None if told is None else Identity(**told)
 
 
+def servers_of(desk: Desk, bits: str) -> list[str]:
+    """Addresses of the servers behind which a model answered, sorted."""
+    told = _read(desk.private / ANSWERERS).items()
+    return sorted(name for name, one in told if one.get("bits") == bits and "://" in name)
+
+
 def remember(desk: Desk, who: Who, answering: Scorer) -> None:
     """Note who answers."""
     path = desk.private / ANSWERERS

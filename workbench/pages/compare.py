@@ -8,11 +8,9 @@ import pandas as pd
 import streamlit as st
 
 from spinf_serve.packs.diff import difference
-from spinf_serve.packs.errors import SpinfError, Unusable
-from spinf_serve.packs.faults import InvalidPack
 from spinf_serve.packs.pack import Pack
 from spinf_serve.workbench import jobs
-from spinf_serve.workbench.actions.baselines import baselines, take_baseline
+from spinf_serve.workbench.actions.baselines import take_baseline
 from spinf_serve.workbench.actions.evaluations import (
     EVALUATION,
     FILES,
@@ -22,18 +20,17 @@ from spinf_serve.workbench.actions.evaluations import (
     key_for,
     outcome_of,
 )
-from spinf_serve.workbench.actions.pack_choices import choices, pack_of
+from spinf_serve.workbench.actions.pack_choices import pack_of
 from spinf_serve.workbench.actions.texts_of import texts_of
 from spinf_serve.workbench.audit import note
 from spinf_serve.workbench.frame import (
     Bench,
     bench,
-    empty,
-    models,
     param,
     set_param,
     told,
 )
+from spinf_serve.workbench.pages.compare_side import Side, draw_side
 from spinf_serve.workbench.pages.report import FILE_TITLES
 from spinf_serve.workbench.parts import charts
 from spinf_serve.workbench.parts.differences import show_differences
@@ -60,11 +57,13 @@ def draw() -> None:
     _take_evaluation(found)
     left, right = st.columns(2)
     with left:
-        before = _side(found, "before", "Before", first=True)
+        one = draw_side(found, "before", "Before", first=True)
     with right:
-        now = _side(found, "now", "Now", first=False)
-    if before is None or now is None:
+        other = draw_side(found, "now", "Now", first=False)
+    if one is None or other is None:
         st.stop()
+    before, now = one.wish, other.wish
+    _same_machine(one, other)
     _wording(found, before, now)
     if before == now:
         st.info("Both sides are the same. Choose another pack, model or run on one of them.")
@@ -78,70 +77,11 @@ def draw() -> None:
         _outcome(found, key, dataset, outcome, wish)
 
 
-def _side(found: Bench, name: str, title: str, *, first: bool) -> SideWish | None:
-    """Which pack, and whose scores; in the address, so that a link shows the same."""
-    st.subheader(title)
-    titles = {one.name: one.title for one in choices(found.desk)}
-    titles |= {f"{EVALUATION}{one}": f"{one} (stored run)" for one in baselines(found.desk)}
-    if not titles:
-        empty("This project has no pack yet.", "Make one on the page **Pack**.")
-    mine = None if found.file is None else found.desk.name_of(found.file)
-    standard = next(iter(titles)) if mine is None else mine
-    if standard not in titles:
-        standard = next(iter(titles))
-    if first and mine is not None:
-        standard = _other(mine, list(titles))
-    given = param(name)
-    chosen = st.selectbox(
-        "Pack or stored run",
-        list(titles),
-        index=list(titles).index(given if given in titles else standard),
-        format_func=titles.__getitem__,
-        key=f"compare-{name}",
-    )
-    set_param(name, chosen)
-    if chosen.startswith(EVALUATION):
-        st.caption("Measured before; its own rows and scores are used.")
-        return SideWish(chosen, "")
-    known = {one.bits: f"{one.served} · {one.bits[:8]}" for one in models(found.desk)}
-    if not known:
-        found.need_model()
-    asked = param(f"{name}-bits")
-    bits = st.selectbox(
-        "Scores of",
-        list(known),
-        index=list(known).index(asked if asked in known else (found.bits or next(iter(known)))),
-        format_func=known.__getitem__,
-        key=f"compare-bits-{name}",
-        help="Another model or server: ask it on the page Run first; its answers are kept and can be"
-        " chosen here.",
-    )
-    set_param(f"{name}-bits", bits)
-    try:
-        pack = pack_of(found.desk, chosen)
-    except (InvalidPack, Unusable, SpinfError) as fault:
-        st.error(f"{plain(chosen)}: {plain(fault)}")
-        return None
-    served = next(one.served for one in models(found.desk) if one.bits == bits)
-    if pack.constants((served,)) is None:
-        st.warning(
-            f"{plain(pack.id)} has no numbers for {plain(served)}, so it decides nothing there: fit it on the page"
-            " **Thresholds** first."
-        )
-        return None
-    return SideWish(chosen, bits)
-
-
-def _other(mine: str, names: list[str]) -> str:
-    """What a pack is compared with first: its last published version, the official one, any other."""
-    folder = mine.rpartition("/")[0]
-    versions = [one for one in names if one.startswith(f"{folder}/versions/")]
-    official = f"official:spinf/{folder.rpartition('/')[2]}"
-    if versions:
-        return versions[-1]
-    if official in names:
-        return official
-    return next((one for one in names if one != mine), names[0])
+def _same_machine(one: Side, other: Side) -> None:
+    """Two addresses behind which the same answers come."""
+    named = one.who is not None and other.who is not None and str(one.who) != str(other.who)
+    if named and one.wish.bits == other.wish.bits:
+        st.info("Same model and machine: answers are equal bit for bit.")
 
 
 def _take_evaluation(found: Bench) -> None:
@@ -158,6 +98,11 @@ def _take_evaluation(found: Bench) -> None:
 
 def _wording(found: Bench, before: SideWish, now: SideWish) -> None:
     stored = any(side.pack.startswith(EVALUATION) for side in (before, now))
+    if stored:
+        st.caption(
+            "What differs in the wording is not shown: a stored run holds what a pack said of each row,"
+            " and not its text."
+        )
     if stored or before.pack == now.pack:
         return
     groups = difference(pack_of(found.desk, before.pack), pack_of(found.desk, now.pack))

@@ -46,7 +46,7 @@ def draw_rows(found: Bench) -> None:
     name, pack = chosen
     of = "all rows" if found.split is None else f"split {plain(found.split)}"
     st.caption(f"Rows: **{plain(dataset)}**, {of}. Another choice stands in the sidebar.")
-    plan = _plan(found, who, pack, dataset)
+    plan = planned(found, who, pack, dataset)
     _before(found, who, plan)
     if not plan.rows:
         st.info(f"{plain(dataset)} has no row there. Import some on the page **Data**.")
@@ -160,7 +160,8 @@ def _before(found: Bench, who: Who, plan: Plan) -> None:
         )
 
 
-def _plan(found: Bench, who: Who, pack: Pack, dataset: str) -> Plan:
+def planned(found: Bench, who: Who, pack: Pack, dataset: str) -> Plan:
+    """What a run would ask; looked up again when something was written to the project."""
     identity = remembered(found.desk, who)
     bits = None if identity is None else identity.bits
     return _planned(

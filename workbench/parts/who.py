@@ -14,12 +14,15 @@ _URL: Final = "other_server"
 Kind = Literal["given", "local", "other"]
 
 
-def choose_who(desk: Desk, user: str, key: str, label: str = "Who answers") -> Who | None:
+def choose_who(
+    desk: Desk, user: str, key: str, label: str = "Who answers", *, url: str | None = None
+) -> Who | None:
     """Draw the choice; None while the address of another server is missing.
 
     Args:
         user: who chooses, for the audit trail.
         key: of the widgets.
+        url: of a server that is chosen at first, out of an address.
     """
     given = given_who()
     titles: dict[Kind, str] = {"given": f"The server {given.server}"}
@@ -31,6 +34,7 @@ def choose_who(desk: Desk, user: str, key: str, label: str = "Who answers") -> W
     kind: Kind = st.selectbox(
         label,
         list(titles),
+        index=list(titles).index("other") if url not in (None, given.server) else 0,
         format_func=titles.__getitem__,
         key=f"{key}-who",
         help="A running spinf-serve by its address, or the model that `spinf-serve workbench` was"
@@ -41,23 +45,23 @@ def choose_who(desk: Desk, user: str, key: str, label: str = "Who answers") -> W
     if kind == "given":
         return given
     left, right = st.columns([3, 2])
-    url = left.text_input(
+    address = left.text_input(
         "Address",
-        value=str(desk.settings().get(_URL, "")),
+        value=url or str(desk.settings().get(_URL, "")),
         key=f"{key}-url",
         placeholder="http://127.0.0.1:8000",
     ).strip()
     token = right.text_input(
         "Token", key=f"{key}-token", type="password", help="Sent to that server only; not kept."
     ).strip()
-    if not url:
+    if not address:
         st.caption("Write the address of a running spinf-serve.")
         return None
-    if not url.startswith(("http://", "https://")):
+    if not address.startswith(("http://", "https://")):
         st.error("An address begins with http:// or https://, such as http://127.0.0.1:8000")
         return None
-    change(desk, user, _URL, url)
-    return Who(url.rstrip("/"), token or None)
+    change(desk, user, _URL, address)
+    return Who(address.rstrip("/"), token or None)
 
 
 def marked(who: str) -> str:

@@ -275,6 +275,20 @@ def test_a_finding_opens_its_line_in_the_editor(desk, file):
     assert "id: topic" in file.read_text().split("\n")[line - 1]
 
 
+def test_the_question_of_an_address_is_where_the_cursor_goes(desk, file):
+    test = page("pack", desk.folder, tab="Text", question="sentiment")
+    assert not test.exception
+    line = test.session_state["pack-editing"]["jump"]["line"]
+    assert "id: sentiment" in file.read_text().split("\n")[line - 1]
+    # Once: who goes elsewhere in the text stays there.
+    test.run()
+    assert test.session_state["pack-editing"]["jump_n"] == 1
+    assert (
+        page("pack", desk.folder, tab="Text", question="none").session_state["pack-editing"]["jump"]
+        is None
+    )
+
+
 def test_versions_are_compared_restored_and_published(desk, file):
     before = file.read_text()
     keep(desk, file, before.replace("Sentiment:", "Mood:", 1), 0, user="ann")

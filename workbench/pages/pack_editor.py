@@ -12,7 +12,7 @@ from spinf_serve.packs.yaml_edit import set_value
 from spinf_serve.workbench.actions.drafts import Draft
 from spinf_serve.workbench.actions.editing import Checked, Mark, applied, table, words_of
 from spinf_serve.workbench.desk import key_of
-from spinf_serve.workbench.frame import Bench
+from spinf_serve.workbench.frame import Bench, param
 from spinf_serve.workbench.pages import pack_bar
 from spinf_serve.workbench.parts.editor.component import editor
 from spinf_serve.workbench.parts.words import message as as_message
@@ -29,6 +29,7 @@ div:has(> .st-key-pack-text-narrow) {flex: 2 1 15rem; min-width: 15rem}
 def draw(bench: Bench, draft: Draft) -> None:
     """Draw the tab."""
     found = pack_bar.checked(draft.text, draft.file.name)
+    _to_question(draft, found)
     st.html(_STYLE)
     with st.container(horizontal=True, gap="medium"):
         wide = st.container(key="pack-text-wide")
@@ -41,6 +42,25 @@ def draw(bench: Bench, draft: Draft) -> None:
         )
     with narrow:
         _faults(bench, draft, found)
+
+
+def _to_question(draft: Draft, found: Checked) -> None:
+    """Put the cursor where the question of the address stands, once for each."""
+    wanted = param("question")
+    jumps = pack_bar.editor_state()["jump_n"]
+    place = (str(draft.file), wanted)
+    before = st.session_state.get("editor-question")
+    st.session_state["editor-question"] = place
+    # A jump of a button goes before that of the address.
+    is_taken = st.session_state.setdefault("editor-jumps", 0) != jumps
+    st.session_state["editor-jumps"] = jumps
+    if wanted is None or before == place or is_taken:
+        return
+    for one in _words(draft.text, found)["questions"]:
+        if one["id"] == wanted:
+            pack_bar.jump_to(one["line"], 1)
+            st.session_state["editor-jumps"] = pack_bar.editor_state()["jump_n"]
+            return
 
 
 def _editor(bench: Bench, draft: Draft, found: Checked) -> None:

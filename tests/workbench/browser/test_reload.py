@@ -48,7 +48,7 @@ def test_cells_for_an_import_stay_with_their_box_open(browser: Workbench) -> Non
 
 def test_an_unsaved_guideline_stays_and_goes_when_it_is_saved(browser: Workbench) -> None:
     made = queues.make(
-        open_desk(browser.folder), "ann", "messages", "angry", "random", annotator="ann"
+        open_desk(browser.folder), "ann", "messages", "decision", "random", annotator="ann"
     )
     with browser.tab("data", part="label", queue=made.id) as page:
         page.get_by_text("Change the guideline").click()

@@ -20,6 +20,7 @@ from spinf_serve.workbench.pages.run_jobs import live
 from spinf_serve.workbench.pages.run_rows import planned
 from spinf_serve.workbench.parts.who import choose_who, marked
 from spinf_serve.workbench.parts.words import count, plain
+from spinf_serve.workbench.parts.words import message as as_message
 
 ASK: Final = "ask"
 """In the place of a model's digest: whoever is named below answers."""
@@ -67,7 +68,12 @@ def draw_side(found: Bench, name: str, title: str, *, first: bool) -> Side | Non
     bits = _scores_of(found, name, known)
     try:
         pack = pack_of(found.desk, chosen)
-    except (InvalidPack, Unusable, SpinfError) as fault:
+    except InvalidPack as invalid:
+        st.error(f"{plain(chosen)} has faults. Mend them on the page **Pack**.")
+        for one in list(invalid.faults)[:5]:
+            st.markdown(f"- line {one.line}, column {one.column}: {as_message(one.message)}")
+        return None
+    except (Unusable, SpinfError) as fault:
         st.error(f"{plain(chosen)}: {plain(fault)}")
         return None
     who = None

@@ -84,5 +84,4 @@ def workbench(
         frozenset(approver or ()),
         getpass.getuser(),
     )
-    complain(f"the workbench is at http://{host}:{port} (Ctrl-C stops it)")
-    run(how, host, port)
+    run(how, host, port, complain)

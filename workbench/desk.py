@@ -156,11 +156,12 @@ class Desk:
             ) from None
 
 
-def open_desk(folder: Path) -> Desk:
+def open_desk(folder: Path, say: Callable[[str], None] = lambda _: None) -> Desk:
     """The project in a folder; one is made, with the example, where the folder is empty or not there.
 
     Args:
         folder: or a project's DuckDB file, whose folder is meant.
+        say: told before what takes some seconds.
 
     Raises `Unusable`: the folder cannot be made, or holds several DuckDB files and no
     `project.duckdb`.
@@ -186,6 +187,7 @@ def open_desk(folder: Path) -> Desk:
                         f" {PROJECT_FILE}"
                     )
                 if _is_new(folder):
+                    say(f"making the example in {shown(folder)}, once")
                     make_example(folder, file)
                     _measure(Desk(folder, file))
                 else:

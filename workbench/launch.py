@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -41,13 +42,17 @@ OPTIONS: Final[dict[str, Any]] = {
 """Settings of Streamlit that hold whatever its own configuration files say."""
 
 
-def run(how: Started, host: str, port: int) -> None:
+def run(how: Started, host: str, port: int, say: Callable[[str], None]) -> None:
     """Serve the workbench until it is stopped.
+
+    Args:
+        say: told what is being done, and where the workbench is.
 
     Raises `Unusable` when the project cannot be opened.
     """
     _take_few_arenas()
-    open_desk(how.folder)
+    open_desk(how.folder, say)
+    say(f"the workbench is at http://{host}:{port} (Ctrl-C stops it)")
     start_as(how)
     put_up()
     bootstrap = importlib.import_module("streamlit.web.bootstrap")

@@ -36,7 +36,14 @@ fitted:
 """
 
 
-def scored(folder: Path, rows: int, *, fitted: bool = True, labelled: bool = True) -> Desk:
+def scored(
+    folder: Path,
+    rows: int,
+    *,
+    fitted: bool = True,
+    labelled: bool = True,
+    text: str = "Mail number {}.",
+) -> Desk:
     """A project of rows with the dataset `d`, scored for one category `spam`.
 
     The score of row i is spread evenly over 0 to 1, and it holds where a fixed sequence is below it, so
@@ -44,6 +51,7 @@ def scored(folder: Path, rows: int, *, fitted: bool = True, labelled: bool = Tru
 
     Args:
         fitted: whether the pack has numbers; else it is a draft.
+        text: of a row, its number in braces.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "mail.yaml").write_text(PACK + (FITTED if fitted else ""), encoding="utf-8")
@@ -52,7 +60,7 @@ def scored(folder: Path, rows: int, *, fitted: bool = True, labelled: bool = Tru
     number = np.arange(1, rows + 1)
     p = (number * 0.6180339887 % 1) * 0.98 + 0.01
     holds = number * 0.7548776662 % 1 < p
-    texts = [f"Mail number {one}." for one in number.tolist()]
+    texts = [text.format(one) for one in number.tolist()]
     digests = np.array(
         [content_digest(wrapped(pack, one, None, {})) for one in texts], dtype=object
     )

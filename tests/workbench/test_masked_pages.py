@@ -6,6 +6,7 @@ import pytest
 
 from spinf_serve.workbench.actions import sheets, uploads
 from spinf_serve.workbench.actions.labelling import write_note
+from tests.workbench.cut_desks import scored
 from tests.workbench.data_desks import example
 from tests.workbench.support import messages, page
 
@@ -88,3 +89,10 @@ def test_a_text_of_a_sheet_is_masked_before_it_is_cut(desk):
     laid = sheets.lay(desk, "new.csv", io.BytesIO(f"text\n{'x' * 190} {MAIL}\n".encode()))
     told = shown(page("run", desk.folder, mode="sheet", sheet=laid.id))
     assert "x" * 190 in told and hides(told)
+
+
+def test_a_row_of_the_table_on_scores_is_masked_before_it_is_cut(tmp_path):
+    desk = scored(tmp_path / "desk", 20, text=f"{{:03d}}{'x' * 187} {MAIL}")
+    desk.set(mask=True)
+    told = shown(page("scores", desk.folder))
+    assert "x" * 187 in told and hides(told, ("anna",))

@@ -20,6 +20,8 @@ from spinf_serve.workbench.views import project_open
 
 POOR_RESIDUAL: Final = 0.9
 _TEXT_CHARS: Final = 140
+_READ_CHARS: Final = 4 * _TEXT_CHARS
+"""More than is shown: what is masked has to be whole, and is cut behind that."""
 _SHOWS: Final = {"p": "p", "lift": "Lift", "histogram": "Histogram", "residual": "Residual"}
 
 
@@ -140,7 +142,7 @@ def _named(key: str, numbers: Any, _look: Look) -> pd.DataFrame:
     with project_open(desk) as connection:
         found = connection.execute(
             "SELECT view.number AS number, view.row_id AS row, left(coalesce(item.media, item.text),"
-            f" {_TEXT_CHARS}) AS text FROM {view.sql} AS view JOIN item ON item.dataset = $dataset"
+            f" {_READ_CHARS}) AS text FROM {view.sql} AS view JOIN item ON item.dataset = $dataset"
             " AND item.row_id = view.row_id WHERE view.number IN (SELECT unnest($numbers::BIGINT[]))",
             {"dataset": view.about["dataset"], "numbers": numbers.tolist()},
         ).df()
@@ -154,7 +156,9 @@ def named_rows(look: Look, numbers: Any) -> pd.DataFrame:
     found["open"] = found["row"] == (param("row") or "")
     if is_about_harm(look.pack) and not look.found.desk.settings().get("open_texts"):
         return found.drop(columns="text")
-    return found.assign(text=[shown_text(look.found.desk, text) for text in found["text"]])
+    return found.assign(
+        text=[shown_text(look.found.desk, text)[:_TEXT_CHARS] for text in found["text"]]
+    )
 
 
 def marked() -> dict[str, Any]:

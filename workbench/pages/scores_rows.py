@@ -90,11 +90,12 @@ def _line(look: Look, one: dict[str, Any]) -> dict[str, Any]:
     """A row as the table shows it."""
     subject = look.main
     hidden = is_about_harm(look.pack) and not look.found.desk.settings().get("open_texts")
-    text = one["text"].replace("\n", " ")[:_TEXT_CHARS]
+    # Masked before it is cut: half an address would not be known as one.
+    text = shown_text(look.found.desk, one["text"].replace("\n", " "))[:_TEXT_CHARS]
     title = "score" if subject.place is None else "p"
     line = {
         "row": one["row_id"],
-        "text": "(hidden: choose the row)" if hidden else shown_text(look.found.desk, text),
+        "text": "(hidden: choose the row)" if hidden else text,
         "label": one["label"],
         title: one["value"],
     }

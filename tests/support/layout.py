@@ -73,7 +73,12 @@ ARROWS: Mapping[str, tuple[str, ...]] = {
 ON_USE: Mapping[str, tuple[str, ...]] = {
     "evals.scorer": ("engine.api",),
     # Who answers is opened in one place, as the command line opens it.
-    "workbench.answering": ("engine.api", "server.config"),
+    "workbench.answering": (
+        "engine.api",
+        "engine.config",
+        "engine.loading.locate",
+        "server.config",
+    ),
 }
 
 

@@ -17,6 +17,7 @@ from spinf_serve.workbench.actions.drafts import draft_of, keep
 from spinf_serve.workbench.desk import Desk, key_of, open_desk
 from spinf_serve.workbench.pages import pack_bar, pack_grid, pack_lint, pack_preview
 from spinf_serve.workbench.parts.editor.component import Sent
+from spinf_serve.workbench.started import Started, start_as
 from spinf_serve.workbench.tokens import Costs, Pieces
 from tests.workbench.support import messages, page
 
@@ -161,6 +162,7 @@ class Typing:
     """What the editor sends, without a browser."""
 
     def __init__(self, monkeypatch, desk, file):
+        start_as(Started(desk.folder))
         self.state: dict[str, Any] = {}
         self.desk, self.file, self.seq, self.message = desk, file, 0, None
         empty = pack_bar._state()

@@ -45,6 +45,7 @@ def test_a_measured_pack_shows_verdict_figures_and_the_command(folder):
 
 def test_a_report_says_how_many_messages_are_flagged_and_wrong(folder):
     open_desk(folder).set(per_day=2000)
+    shutil.rmtree(folder / ".workbench" / "reports")
     measure(folder)
     shown = page("report", folder)
     assert not shown.exception

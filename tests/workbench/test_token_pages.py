@@ -43,6 +43,9 @@ def shown(path, folder, who, **params):
 
 
 def test_the_cost_of_a_run_is_told_before_anybody_was_asked(folder, server):
+    with open_desk(folder).project.open(write=True) as connection:
+        for table in ("score", "content", "prompt", "model"):
+            connection.execute(f"DELETE FROM {table}")
     test = until(shown("run", folder, server), TOLD)
     read = next(one.value for one in test.metric if one.label == "Tokens to read")
     assert read.startswith("about ")

@@ -245,7 +245,10 @@ def _guideline(found: Bench, target: str) -> None:
         else:
             st.caption("Nobody has written down yet what counts. Write what two people would need.")
         key = f"guideline-{key_of(target, text)}"
-        is_begun = kept_value(found, key) not in (None, text)
+        # As it is at first: a box that opens while Save is pressed would swallow the press.
+        is_begun = st.session_state.setdefault(
+            f"{key}-begun", kept_value(found, key) not in (None, text)
+        )
         with st.expander("Change the guideline", expanded=is_begun, icon=":material/edit:"):
             new = keeping(found, key, st.text_area, "Guideline", start=text, height=180)
             if st.button("Save", key=f"{key}-save"):

@@ -71,8 +71,8 @@ def test_a_number_for_a_certification_stays(browser: Workbench) -> None:
 
 
 def test_what_scores_are_looked_through_by_stands_in_the_address(browser: Workbench) -> None:
-    looked = {"target": "case", "question": "category:case", "verdict": "miss"}
-    with browser.tab("scores", **looked) as page:
+    tab = browser.tab("scores", target="case", question="category:case", verdict="miss")
+    with tab as page:
         expect(page.get_by_role("combobox", name="Verdict")).to_have_value("Misses")
         stays(page, page.get_by_role("textbox", name="Search"), "parcel")
         expect(page).to_have_url(re.compile("search=parcel"))

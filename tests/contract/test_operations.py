@@ -1,6 +1,5 @@
 """What whoever runs a server relies on: keys on every route, metrics, drain, liveness, CORS."""
 
-import http.client
 import re
 import threading
 import time
@@ -446,21 +445,3 @@ def test_pages_of_a_named_origin_may_call_and_others_not():
 def test_what_is_no_origin_is_refused_at_the_start(origin):
     with pytest.raises(Unusable, match="--cors-origin"):
         create_app(StubEngine().as_engine, ServerConfig(cors_origin=(origin,)), no_packs())
-
-
-# --- connections
-
-
-@pytest.mark.slow
-def test_a_connection_is_used_again_after_six_idle_seconds(metered):
-    host = metered.http.base_url
-    connection = http.client.HTTPConnection(host.host, host.port or 80, timeout=10)
-    # Whoever lets go of idle connections after five seconds closes this one.
-    connection.auto_open = 0
-    connection.connect()
-    for pause in (0, 6):
-        time.sleep(pause)
-        connection.request("GET", "/healthz")
-        answer = connection.getresponse()
-        assert (answer.status, answer.read()) == (200, b'{"ok":true}')
-    connection.close()

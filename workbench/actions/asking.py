@@ -32,6 +32,9 @@ from spinf_serve.workbench.desk import LOCK_SECONDS, Desk
 from spinf_serve.workbench.job_kinds import Report
 from spinf_serve.workbench.jobs import Job
 
+MOST_RUNS: Final = 50
+"""Runs that are looked through for one."""
+
 ANSWERERS: Final = "answerers.json"
 RATES: Final = "rates.json"
 SPENT: Final = "spent.json"
@@ -188,6 +191,13 @@ def start_run(desk: Desk, user: str, who: Who, name: str, dataset: str, split: s
         name: of the pack, see `pack_choices`.
     """
     return _start(desk, user, who, name, "run", {"dataset": dataset, "split": split})
+
+
+def last_run(desk: Desk, who: Who, pack: Pack, dataset: str) -> Job | None:
+    """The newest run in which somebody was asked a pack about a dataset's rows; None without."""
+    wanted = {"dataset": dataset, "pack_digest": pack.digest, "who": str(who)}
+    runs = jobs.jobs(desk, "run", most=MOST_RUNS)
+    return next((one for one in runs if wanted.items() <= one.arguments.items()), None)
 
 
 def start_measure(

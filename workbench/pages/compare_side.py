@@ -9,8 +9,7 @@ from spinf_serve.evals.score_tables import Identity
 from spinf_serve.packs.errors import SpinfError, Unusable
 from spinf_serve.packs.faults import InvalidPack
 from spinf_serve.packs.pack import Pack
-from spinf_serve.workbench import jobs
-from spinf_serve.workbench.actions.asking import remembered, servers_of, start_run
+from spinf_serve.workbench.actions.asking import last_run, remembered, servers_of, start_run
 from spinf_serve.workbench.actions.baselines import baselines
 from spinf_serve.workbench.actions.evaluations import EVALUATION, SideWish
 from spinf_serve.workbench.actions.pack_choices import choices, pack_of
@@ -138,16 +137,7 @@ def _asked(found: Bench, name: str, chosen: str, pack: Pack) -> tuple[Who | None
     set_param(f"{name}-server", None if who is None else who.server)
     if who is None:
         return None, None
-    last = next(
-        (
-            one
-            for one in jobs.jobs(found.desk, "run", most=50)
-            if one.arguments.get("dataset") == dataset
-            and one.arguments.get("pack_digest") == pack.digest
-            and one.arguments.get("who") == str(who)
-        ),
-        None,
-    )
+    last = last_run(found.desk, who, pack, dataset)
     if last is not None and last.is_live:
         live(found, last.id)
         return who, None

@@ -10,8 +10,8 @@ from spinf_serve.evals.score_tables import Identity
 from spinf_serve.packs.errors import SpinfError, Unusable
 from spinf_serve.packs.faults import InvalidPack
 from spinf_serve.packs.pack import Pack
-from spinf_serve.workbench import jobs
 from spinf_serve.workbench.actions.asking import (
+    last_run,
     plan_of,
     remembered,
     some_contents,
@@ -67,16 +67,7 @@ def draw_rows(found: Bench) -> None:
         measure=lambda: start_measure(found.desk, found.user, who, name, dataset, found.split),
         key="run-rows",
     )
-    last = next(
-        (
-            one
-            for one in jobs.jobs(found.desk, "run", most=50)
-            if one.arguments.get("dataset") == dataset
-            and one.arguments.get("pack_digest") == pack.digest
-            and one.arguments.get("who") == str(who)
-        ),
-        None,
-    )
+    last = last_run(found.desk, who, pack, dataset)
     if last is not None and last.is_live:
         live(found, last.id)
         return

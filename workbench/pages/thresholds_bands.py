@@ -9,7 +9,7 @@ import streamlit as st
 from spinf_serve.workbench.actions.cut_rows import Band, CutRows, three_bands
 from spinf_serve.workbench.frame import param, set_param
 from spinf_serve.workbench.glossary import help as meaning
-from spinf_serve.workbench.pages.thresholds_stand import Stand
+from spinf_serve.workbench.pages.thresholds_stand import Stand, cut_slider
 from spinf_serve.workbench.parts.words import UNKNOWN, percent, plain, volume
 
 TITLES: Final = {"act": "Act", "review": "Review", "pass": "Pass"}
@@ -39,21 +39,9 @@ def second_cut(stand: Stand, rows: CutRows, cut: float, low: float) -> float | N
     if key not in st.session_state:
         st.session_state[key] = given if given is not None else _start(bands, rows, cut, low)
 
-    def slid() -> None:
-        st.session_state[key] = float(st.session_state[f"{key}-slider"])
-
     # The upper cut moves on its own, so the lower one gives way to it.
     review = min(max(float(st.session_state[key]), low), cut)
-    st.session_state[f"{key}-slider"] = review
-    st.slider(
-        "Passed: below this score",
-        low,
-        cut,
-        step=(cut - low) / 1000,
-        format="%.3f",
-        key=f"{key}-slider",
-        on_change=slid,
-    )
+    cut_slider("Passed: below this score", low, cut, review, key)
     set_param("review", repr(review))
     return review
 

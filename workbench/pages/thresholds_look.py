@@ -20,7 +20,13 @@ from spinf_serve.workbench.frame import param, set_param
 from spinf_serve.workbench.glossary import help as meaning
 from spinf_serve.workbench.pages.thresholds_bands import draw_bands, second_cut
 from spinf_serve.workbench.pages.thresholds_curve import draw_curve
-from spinf_serve.workbench.pages.thresholds_stand import Stand, curve_of, rows_of, title_of
+from spinf_serve.workbench.pages.thresholds_stand import (
+    Stand,
+    curve_of,
+    cut_slider,
+    rows_of,
+    title_of,
+)
 from spinf_serve.workbench.parts.figures import figure, row
 from spinf_serve.workbench.parts.links import row_link
 from spinf_serve.workbench.parts.tables import paged
@@ -94,24 +100,11 @@ def _cut(stand: Stand, rows: CutRows, low: float, high: float) -> float:
         st.session_state[key] = _given(low, high, stand.in_force(), rows)
     cut = float(st.session_state[key])
 
-    def slid() -> None:
-        st.session_state[key] = float(st.session_state[f"{key}-slider"])
-
     def typed() -> None:
         st.session_state[key] = float(st.session_state[f"{key}-number"])
 
-    st.session_state[f"{key}-slider"] = min(max(cut, low), high)
     st.session_state[f"{key}-number"] = cut
-    st.slider(
-        "Cut: flagged from this score on",
-        low,
-        high,
-        step=(high - low) / 1000,
-        format="%.3f",
-        key=f"{key}-slider",
-        on_change=slid,
-        help=meaning("cut"),
-    )
+    cut_slider("Cut: flagged from this score on", low, high, cut, key, meaning("cut"))
     line = st.container(horizontal=True, vertical_alignment="bottom")
     line.number_input(
         "Exactly",

@@ -102,6 +102,25 @@ class Stand:
         return None if cuts is None else (cuts.act, cuts.review)
 
 
+def cut_slider(
+    label: str, low: float, high: float, cut: float, key: str, help: str | None = None
+) -> None:
+    """A slider of a cut that other widgets set too: the cut stands in the session under `key`.
+
+    Args:
+        low, high: ends of its scale.
+        cut: what it shows, at most at one of the ends.
+    """
+    slider = f"{key}-slider"
+
+    def slid() -> None:
+        st.session_state[key] = float(st.session_state[slider])
+
+    st.session_state[slider] = min(max(cut, low), high)
+    step = (high - low) / 1000
+    st.slider(label, low, high, step=step, format="%.3f", key=slider, on_change=slid, help=help)
+
+
 def title_of(pack: Pack, name: str) -> str:
     """What a cut is called for people."""
     if name == DECISION:

@@ -22,6 +22,7 @@ from spinf_serve.packs.pack import Constants, Pack
 from spinf_serve.workbench.actions.drafts import is_unsaved
 from spinf_serve.workbench.actions.project_settings import MOST_NAME
 from spinf_serve.workbench.desk import Desk, open_desk
+from spinf_serve.workbench.parts.calm import is_change, shows
 from spinf_serve.workbench.parts.glossary import glossary_button
 from spinf_serve.workbench.parts.tour import draw_tour
 from spinf_serve.workbench.parts.words import message as as_message
@@ -283,15 +284,19 @@ def _choose(
     # Widgets of pages that are not shown lose their keys; the choice is kept beside.
     index = given.index(st.session_state[key])
 
-    def taken() -> None:
-        st.session_state[key] = st.session_state[f"widget-{name}"]
+    widget = f"widget-{name}"
 
-    st.session_state[f"widget-{name}"] = given[index]
+    def taken() -> None:
+        if is_change(widget):
+            st.session_state[key] = st.session_state[widget]
+
+    st.session_state[widget] = given[index]
+    shows(widget, given[index])
     st.selectbox(
         label,
         given,
         format_func=lambda one: str(none) if one is None else shown(one),
-        key=f"widget-{name}",
+        key=widget,
         on_change=taken,
         help=help,
     )

@@ -13,6 +13,7 @@ from spinf_serve.workbench.actions.project_settings import change
 from spinf_serve.workbench.audit import AUDIT_FILE, Event
 from spinf_serve.workbench.desk import key_of
 from spinf_serve.workbench.frame import Bench, bench, told
+from spinf_serve.workbench.parts.calm import is_change, shows
 from spinf_serve.workbench.parts.tables import paged
 from spinf_serve.workbench.parts.tour import show_again
 from spinf_serve.workbench.parts.words import UNKNOWN, plain
@@ -142,6 +143,8 @@ def _settings(found: Bench) -> None:
     kept = found.desk.settings()
 
     def keep(name: str) -> None:
+        if not is_change(f"setting-{name}"):
+            return
         try:
             change(found.desk, found.user, name, st.session_state[f"setting-{name}"])
         except Unusable as fault:
@@ -153,6 +156,7 @@ def _settings(found: Bench) -> None:
         if st.session_state.get(f"{key}-seen", (value,)) != (value,) or key not in st.session_state:
             st.session_state[key] = value
         st.session_state[f"{key}-seen"] = (value,)
+        shows(key, st.session_state[key])
         return key
 
     fault = st.session_state.pop("setting-fault", None)

@@ -45,7 +45,9 @@ def draw_categories(form: Form, fields: Fields) -> None:
                 "category",
                 listed[:40],
                 chosen,
-                lambda name: f"{form.categories[name].get('label') or name} :gray[{name}]",
+                lambda name: (
+                    f"{plain(form.categories[name].get('label') or name)} :gray[{plain(name)}]"
+                ),
             )
         if len(listed) > 40:
             st.caption(f"40 of {len(listed)}; search to see others.")

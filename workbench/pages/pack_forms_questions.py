@@ -90,7 +90,10 @@ def _list(form: Form, fields: Fields, ids: list[str], chosen: str | None) -> Non
     }
     if names:
         fields.pick(
-            "question", names, chosen, lambda name: f":red[{name}]" if name in bad else name
+            "question",
+            names,
+            chosen,
+            lambda name: f":red[{plain(name)}]" if name in bad else plain(name),
         )
     if not found:
         st.caption("No question has this in its name, wording or options.")

@@ -14,7 +14,7 @@ from spinf_serve.workbench.actions.sentences import Ask, Proposal, propose
 from spinf_serve.workbench.actions.wizard import KINDS, Offer
 from spinf_serve.workbench.desk import Desk
 from spinf_serve.workbench.frame import Bench, choose, param, set_param
-from spinf_serve.workbench.parts.calm import whole
+from spinf_serve.workbench.parts.calm import is_change, shows, whole
 from spinf_serve.workbench.parts.fields import subject
 from spinf_serve.workbench.parts.words import code, count, percent, plain
 from spinf_serve.workbench.parts.words import message as as_message
@@ -252,12 +252,15 @@ def _field(
         value = _kept(bench.desk).get(name, start)
         if value is not None:
             st.session_state[key] = value
-    return widget(label, key=key, on_change=_keep, args=(bench.desk, name, key), **options)
+    drawn = widget(label, key=key, on_change=_keep, args=(bench.desk, name, key), **options)
+    shows(key, drawn)
+    return drawn
 
 
 @whole
 def _keep(desk: Desk, name: str, key: str) -> None:
-    desk.set(**{_KEPT: {**_kept(desk), name: st.session_state[key]}})
+    if is_change(key):
+        desk.set(**{_KEPT: {**_kept(desk), name: st.session_state[key]}})
 
 
 def _kept(desk: Desk) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from spinf_serve.workbench.frame import Bench, bench, empty, param, set_param, s
 from spinf_serve.workbench.glossary import help as meaning
 from spinf_serve.workbench.pages import scores_charts, scores_detail, scores_overview, scores_rows
 from spinf_serve.workbench.pages.scores_look import Look
+from spinf_serve.workbench.parts.calm import is_change, shows
 from spinf_serve.workbench.parts.view import need_answers, need_view
 from spinf_serve.workbench.parts.words import count, plain
 from spinf_serve.workbench.views import View
@@ -120,13 +121,18 @@ def _every(pack: Pack, constants: Constants | None, view: View, target: str | No
         speaking = scores.subjects(pack, constants, view, target, all_of=False)
         if asked not in {one.key for one in speaking}:
             st.session_state[key] = True
+
+    def turned() -> None:
+        if is_change(key):
+            set_param("question", None)
+
     every: bool = st.toggle(
         "Every option",
         key=key,
-        on_change=set_param,
-        args=("question", None),
+        on_change=turned,
         help="Show every option of every question, not only the answers that speak for these labels.",
     )
+    shows(key, every)
     return every
 
 
@@ -152,8 +158,9 @@ def _subject(given: list[Subject], known: dict[str, Figures]) -> Subject | None:
         return f"{kind}{by_key[one].name}{told}"
 
     def taken() -> None:
-        chosen = st.session_state[key]
-        set_param("question", None if chosen == ALL else chosen)
+        if is_change(key):
+            chosen = st.session_state[key]
+            set_param("question", None if chosen == ALL else chosen)
 
     chosen = st.selectbox(
         "Look at",
@@ -163,6 +170,7 @@ def _subject(given: list[Subject], known: dict[str, Figures]) -> Subject | None:
         on_change=taken,
         help=meaning("ROC area") + " Those that tell the labels apart best come first.",
     )
+    shows(key, chosen)
     return by_key.get(chosen)
 
 

@@ -1,16 +1,21 @@
-"""Callbacks that are not broken off: Streamlit ends one at any use of the session once more was clicked.
+"""Callbacks that are not broken off, and not called for nothing.
 
-What was waiting is handed on when the callback is done, so that of two quick edits both are kept.
+Streamlit ends one at any use of the session once more was clicked: what was waiting is handed on when the
+callback is done, so that of two quick edits both are kept. And it calls one for a widget that just left
+the page, with the value that it showed: the browser still tells that value, and nothing is known of it.
 """
 
 import threading
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
+import streamlit as st
 from streamlit.runtime.scriptrunner import RerunException, get_script_run_ctx
 
 T = TypeVar("T")
+
+_SHOWN: Final = "shown"
 
 
 class _Waiting(threading.local):
@@ -56,3 +61,18 @@ def whole(callback: Callable[..., None]) -> Callable[..., None]:
             raise requests[-1]
 
     return run
+
+
+def shows(key: str, value: Any) -> None:
+    """Keep what a widget shows, for `is_change`; where it is drawn."""
+    st.session_state.setdefault(_SHOWN, {})[key] = value
+
+
+def is_change(key: str) -> bool:
+    """Whether a widget's value is another than it showed; in its callback, which asks once."""
+    value = st.session_state[key]
+    shown: dict[str, Any] = st.session_state.setdefault(_SHOWN, {})
+    if key in shown and shown[key] == value:
+        return False
+    shown[key] = value
+    return True

@@ -15,9 +15,8 @@ from spinf_serve.packs.faults import InvalidPack
 from spinf_serve.workbench.actions.editing import Mark
 from spinf_serve.workbench.actions.forms import Edit
 from spinf_serve.workbench.desk import key_of
-from spinf_serve.workbench.parts.calm import calmly, whole
+from spinf_serve.workbench.parts.calm import calmly, is_change, shows, whole
 from spinf_serve.workbench.parts.words import message as as_message
-from spinf_serve.workbench.parts.words import plain
 
 NONE: Final = "(none)"
 
@@ -182,11 +181,16 @@ class Fields:
     def pick(
         self, name: str, names: Sequence[str], chosen: str | None, shown: Callable[[str], str]
     ) -> None:
-        """A list of which one is edited, kept in the address under `name`."""
+        """A list of which one is edited, kept in the address under `name`.
+
+        Args:
+            shown: a name -> Markdown.
+        """
         key = f"form-{self.key}-pick-{name}-{subject(*names)}"
         st.session_state[key] = chosen if chosen in names else None
+        shows(key, st.session_state[key])
         st.radio(
-            f"Choose a {name}", names, index=None, key=key, format_func=lambda one: plain(shown(one)),
+            f"Choose a {name}", names, index=None, key=key, format_func=shown,
             label_visibility="collapsed", on_change=_picked, args=(name, key),
         )  # fmt: skip
 
@@ -234,10 +238,13 @@ class Fields:
             st.session_state[key] = current
             _failures().pop(key, None)
         seen[key] = current
+        shows(key, st.session_state[key])
         return key
 
     def _take(self, name: str, edit: EditOf) -> None:
         key = f"form-{self.key}-{name}"
+        if not calmly(lambda: is_change(key)):
+            return
         value = calmly(lambda: st.session_state[key])
         self._try(key, lambda: edit(value))
 
@@ -262,7 +269,8 @@ class Fields:
 
 
 def _picked(name: str, key: str) -> None:
-    st.query_params[name] = st.session_state[key]
+    if is_change(key):
+        st.query_params[name] = st.session_state[key]
 
 
 def subject(*names: object) -> str:

@@ -13,7 +13,7 @@ import streamlit as st
 from spinf_serve.packs.atomic import write_beside
 from spinf_serve.workbench.desk import Desk, key_of, read_object
 from spinf_serve.workbench.frame import Bench
-from spinf_serve.workbench.parts.calm import whole
+from spinf_serve.workbench.parts.calm import is_change, shows, whole
 
 MOST_BYTES: Final = 4_000_000
 """Of one value; a longer one is not kept."""
@@ -38,7 +38,9 @@ def keeping(
             value = start
         if value is not None:
             st.session_state[key] = value
-    return widget(label, key=key, on_change=_keep, args=(found.desk, found.user, key), **more)
+    drawn = widget(label, key=key, on_change=_keep, args=(found.desk, found.user, key), **more)
+    shows(key, drawn)
+    return drawn
 
 
 def kept_value(found: Bench, key: str) -> Any:
@@ -55,6 +57,8 @@ def used(found: Bench, *keys: str) -> None:
 
 @whole
 def _keep(desk: Desk, user: str, key: str) -> None:
+    if not is_change(key):
+        return
     path = _path(desk, user, key)
     data = json.dumps({"value": st.session_state[key]}).encode()
     # A disk that is full takes nothing from the page: the value is in the widget still.

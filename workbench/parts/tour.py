@@ -131,7 +131,9 @@ def _all(desk: Desk, done: set[str]) -> None:
     for number, step in enumerate(STEPS, start=1):
         key = f"tour-{step.name}"
         st.session_state[key] = step.name in done
-        st.checkbox(f"{number}. {step.title}", key=key, on_change=_tick, args=(desk, step.name))
+        st.checkbox(
+            f"{number}. {step.title}", key=key, on_change=_ticked, args=(desk, step.name, key)
+        )
         st.caption(step.words)
 
 
@@ -166,9 +168,13 @@ def _kept(desk: Desk) -> dict[str, Any]:
     return kept if isinstance(kept, dict) else {}
 
 
-def _tick(desk: Desk, name: str) -> None:
+def _ticked(desk: Desk, name: str, key: str) -> None:
+    _tick(desk, name, st.session_state[key])
+
+
+def _tick(desk: Desk, name: str, is_done: bool = True) -> None:
     done = set(_kept(desk).get("done", ()))
-    desk.set(tour={**_kept(desk), "done": sorted(done ^ {name})})
+    desk.set(tour={**_kept(desk), "done": sorted(done | {name} if is_done else done - {name})})
 
 
 def _set(desk: Desk, user: str, closed: bool) -> None:

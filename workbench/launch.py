@@ -22,6 +22,8 @@ OPTIONS: Final[dict[str, Any]] = {
     "client.toolbarMode": "viewer",
     "client.showErrorDetails": "none",
     "global.developmentMode": False,
+    # A value stands in a widget's default too, as `parts.synced` says.
+    "global.disableWidgetStateDuplicationWarning": True,
     "runner.magicEnabled": False,
     # Whatever asks in another way than a browser would come past the user header.
     "server.enableAgentApi": False,

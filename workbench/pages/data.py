@@ -27,6 +27,7 @@ def draw() -> None:
         list(PARTS),
         format_func=PARTS.__getitem__,
         key=_KEY,
+        default=st.session_state.get(_KEY),
         label_visibility="collapsed",
         required=True,
     )

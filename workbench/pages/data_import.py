@@ -51,7 +51,12 @@ def _bring(found: Bench) -> None:
         given = param("way") or ("paste" if kept_value(found, "import-pasted") else "file")
         st.session_state["import-way"] = given if given in WAYS else "file"
     way = st.segmented_control(
-        "From where?", list(WAYS), format_func=WAYS.__getitem__, key="import-way", required=True
+        "From where?",
+        list(WAYS),
+        default=st.session_state["import-way"],
+        format_func=WAYS.__getitem__,
+        key="import-way",
+        required=True,
     )
     set_param("way", None if way == "file" else way)
     with told():

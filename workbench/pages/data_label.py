@@ -17,6 +17,7 @@ from spinf_serve.workbench.pages import data_queue
 from spinf_serve.workbench.pages.data_row import pack_of
 from spinf_serve.workbench.pages.data_rows import names_of, rows_in
 from spinf_serve.workbench.parts.job_box import job_box
+from spinf_serve.workbench.parts.synced import begins
 from spinf_serve.workbench.parts.words import plain
 from spinf_serve.workbench.started import started
 from spinf_serve.workbench.views import Building, View, keep_pack, view_of
@@ -62,12 +63,11 @@ def _choose(found: Bench, dataset: str, targets: list[TargetName]) -> None:
     key = key_of(found.desk.file, dataset)
     left, right = st.columns(2)
     wanted = param("target")
-    if f"label-target-{key}" not in st.session_state and wanted in titles:
-        st.session_state[f"label-target-{key}"] = wanted
+    chosen = st.session_state.get(f"label-target-{key}", wanted)
     with left:
         target = st.selectbox(
             "What to label for", list(titles), format_func=titles.__getitem__,
-            key=f"label-target-{key}",
+            key=f"label-target-{key}", **begins(st.selectbox, chosen, [*titles]),
         )  # fmt: skip
     set_param("target", target)
     with right:
@@ -114,10 +114,9 @@ def _name(found: Bench) -> None:
         set_param("as", None)
         st.markdown(f"Labelling as **{plain(found.user)}**", help=_NAMED)
         return
-    if AS not in st.session_state:
-        st.session_state[AS] = param("as") or found.user
     st.text_input(
         "Labelling as",
+        st.session_state.get(AS, param("as") or found.user),
         key=AS,
         help="Two people who label the same rows write different names; neither sees what the other"
         " said.",

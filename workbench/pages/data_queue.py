@@ -26,6 +26,7 @@ from spinf_serve.workbench.pages.data_row import (
     scores_on,
 )
 from spinf_serve.workbench.parts.kept import keeping, kept_value, used
+from spinf_serve.workbench.parts.synced import synced
 from spinf_serve.workbench.parts.texts import is_about_harm
 from spinf_serve.workbench.parts.words import count as counted
 from spinf_serve.workbench.parts.words import percent, plain
@@ -185,11 +186,12 @@ def _beside(found: Bench, queue: Queue, who: str, memory: _Memory, at: Shown) ->
     if at.row is None:
         return
     mine = [one.text for one in at.row.notes if (one.target, one.annotator) == (queue.target, who)]
-    key = f"note-{key_of(queue.dataset, queue.target, at.row.id, who)}"
-    if key not in st.session_state:
-        st.session_state[key] = mine[0] if mine else ""
-    st.text_input("Note", key=key, placeholder="what makes it hard; saved when you leave the field")
-    memory.notes[at.row.id] = (key, mine[0] if mine else "")
+    written = mine[0] if mine else ""
+    key, value = synced(f"note-{key_of(queue.dataset, queue.target, at.row.id, who)}", written)
+    st.text_input(
+        "Note", value, key=key, placeholder="what makes it hard; saved when you leave the field"
+    )
+    memory.notes[at.row.id] = (key, written)
     pack = pack_of(found)
     if pack is None or found.model is None:
         return

@@ -141,6 +141,7 @@ def _choice(
     value = st.segmented_control(
         f"You say ({plain(found.user)})",
         given,
+        default=st.session_state[key],
         format_func=plain,
         key=key,
         required=shown is not None,

@@ -13,7 +13,8 @@ from spinf_serve.workbench.actions.project_settings import change
 from spinf_serve.workbench.audit import AUDIT_FILE, Event
 from spinf_serve.workbench.desk import key_of
 from spinf_serve.workbench.frame import Bench, bench, told
-from spinf_serve.workbench.parts.calm import is_change, shows
+from spinf_serve.workbench.parts.calm import is_change
+from spinf_serve.workbench.parts.synced import synced
 from spinf_serve.workbench.parts.tables import paged
 from spinf_serve.workbench.parts.tour import show_again
 from spinf_serve.workbench.parts.words import UNKNOWN, plain
@@ -142,22 +143,18 @@ def _details(event: Event) -> None:
 def _settings(found: Bench) -> None:
     kept = found.desk.settings()
 
-    def keep(name: str) -> None:
-        if not is_change(f"setting-{name}"):
+    def keep(name: str, key: str) -> None:
+        if not is_change(key):
             return
         try:
-            change(found.desk, found.user, name, st.session_state[f"setting-{name}"])
+            change(found.desk, found.user, name, st.session_state[key])
         except Unusable as fault:
             st.session_state["setting-fault"] = (name, str(fault))
 
-    def current(name: str, value: Any) -> str:
-        """The widget's key, its state brought to what is kept where another tab changed it."""
-        key = f"setting-{name}"
-        if st.session_state.get(f"{key}-seen", (value,)) != (value,) or key not in st.session_state:
-            st.session_state[key] = value
-        st.session_state[f"{key}-seen"] = (value,)
-        shows(key, st.session_state[key])
-        return key
+    def held(name: str, value: Any) -> dict[str, Any]:
+        """Key, value and callback of a setting's widget."""
+        key, shown = synced(f"setting-{name}", value)
+        return {"key": key, "value": shown, "on_change": partial(keep, name, key)}
 
     fault = st.session_state.pop("setting-fault", None)
     if fault is not None:
@@ -167,20 +164,19 @@ def _settings(found: Bench) -> None:
         st.subheader("Traffic")
         per_day = kept.get("per_day")
         st.number_input(
-            "Messages a day", min_value=0, step=100, value=None,
-            key=current("per_day", None if per_day is None else int(per_day)),
-            placeholder="not known", on_change=partial(keep, "per_day"),
+            "Messages a day", min_value=0, step=100,
+            **held("per_day", None if per_day is None else int(per_day)),
+            placeholder="not known",
             help="Pages then show figures per day beside those per 1,000 messages.",
         )  # fmt: skip
         st.subheader("You")
-        _name(found, kept.get("user"), keep, current)
+        _name(found, kept.get("user"), held)
         st.subheader("Tour")
         show_again(found)
     with right:
         st.subheader("Texts")
         st.toggle(
-            "Mask personal data", key=current("mask", bool(kept.get("mask"))),
-            on_change=partial(keep, "mask"),
+            "Mask personal data", **held("mask", bool(kept.get("mask"))),
             help="Addresses, numbers of accounts, cards and telephones, links, handles, and names"
             " behind words such as \"my name is\". Only on screen: rows, runs and exports keep the"
             " texts as they are.",
@@ -188,19 +184,17 @@ def _settings(found: Bench) -> None:
         if kept.get("mask"):
             st.toggle(
                 "Mask numbers of orders and customers too",
-                key=current("mask_orders", bool(kept.get("mask_orders"))),
-                on_change=partial(keep, "mask_orders"),
+                **held("mask_orders", bool(kept.get("mask_orders"))),
             )  # fmt: skip
             st.caption("Names of people stay where no phrase introduces them.")
         st.toggle(
             "Show texts of packs about harm at once",
-            key=current("open_texts", bool(kept.get("open_texts"))),
-            on_change=partial(keep, "open_texts"),
+            **held("open_texts", bool(kept.get("open_texts"))),
             help="Otherwise such a text is hidden until you ask for it.",
         )  # fmt: skip
 
 
-def _name(found: Bench, own: Any, keep: Any, current: Any) -> None:
+def _name(found: Bench, own: Any, held: Any) -> None:
     how = started()
     if how.user_header is not None:
         st.markdown(
@@ -213,8 +207,7 @@ def _name(found: Bench, own: Any, keep: Any, current: Any) -> None:
         )
     else:
         st.text_input(
-            "Your name", key=current("user", str(own or "")), placeholder=how.user,
-            on_change=partial(keep, "user"), max_chars=80,
+            "Your name", **held("user", str(own or "")), placeholder=how.user, max_chars=80,
             help="Stands beside your labels and changes.",
         )  # fmt: skip
     st.caption(

@@ -98,7 +98,7 @@ def _list(form: Form, fields: Fields, ids: list[str], chosen: str | None) -> Non
     if not found:
         st.caption("No question has this in its name, wording or options.")
     if pages > 1:
-        st.pagination(pages, key=key, max_visible_pages=5)
+        st.pagination(pages, default=page, key=key, max_visible_pages=5)
     st.caption(f"{len(found)} of {len(ids)} questions" if wanted else f"{len(ids)} questions")
     name = questions.free_id(form, "question")
     fields.button(

@@ -16,6 +16,7 @@ from spinf_serve.workbench.desk import Desk
 from spinf_serve.workbench.frame import Bench, choose, param, set_param
 from spinf_serve.workbench.parts.calm import is_change, shows, whole
 from spinf_serve.workbench.parts.fields import subject
+from spinf_serve.workbench.parts.synced import begins
 from spinf_serve.workbench.parts.words import code, count, percent, plain
 from spinf_serve.workbench.parts.words import message as as_message
 
@@ -248,11 +249,15 @@ def _field(
 ) -> Any:
     """A widget whose value is kept in the project, so that a reload loses nothing."""
     key = f"new-field-{name}"
-    if key not in st.session_state:
-        value = _kept(bench.desk).get(name, start)
-        if value is not None:
-            st.session_state[key] = value
-    drawn = widget(label, key=key, on_change=_keep, args=(bench.desk, name, key), **options)
+    value = st.session_state[key] if key in st.session_state else _kept(bench.desk).get(name, start)
+    drawn = widget(
+        label,
+        key=key,
+        on_change=_keep,
+        args=(bench.desk, name, key),
+        **begins(widget, value, options.get("options", ())),
+        **options,
+    )
     shows(key, drawn)
     return drawn
 

@@ -39,6 +39,7 @@ def _mode() -> Mode:
         format_func=MODES.__getitem__,
         required=True,
         key="run-mode",
+        default=st.session_state["run-mode"],
         label_visibility="collapsed",
     )
     mode: Mode = chosen or "rows"

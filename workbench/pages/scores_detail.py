@@ -115,7 +115,12 @@ def _label(look: Look, dataset: str, row: Detail) -> None:
 
     title = names[target].title
     st.segmented_control(
-        f"Label: {plain(title)}", values, format_func=plain, key=key, on_change=take
+        f"Label: {plain(title)}",
+        values,
+        default=st.session_state[key],
+        format_func=plain,
+        key=key,
+        on_change=take,
     )
     if said:
         who = ", ".join(f"{plain(one.annotator)}: {plain(one.value)}" for one in said)

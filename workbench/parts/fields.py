@@ -16,6 +16,7 @@ from spinf_serve.workbench.actions.editing import Mark
 from spinf_serve.workbench.actions.forms import Edit
 from spinf_serve.workbench.desk import key_of
 from spinf_serve.workbench.parts.calm import calmly, is_change, shows, whole
+from spinf_serve.workbench.parts.synced import synced
 from spinf_serve.workbench.parts.words import message as as_message
 
 NONE: Final = "(none)"
@@ -60,16 +61,16 @@ class Fields:
             name: of the field and its subject, for its key.
             place: dotted path in the file, whose faults are shown.
         """
-        key = self._sync(name, current)
+        key, value = self._sync(name, current)
         if lines:
             st.text_area(
-                label, key=key, help=help, placeholder=placeholder, height=28 * lines + 24,
-                on_change=whole(self._take), args=(name, edit),
+                label, value, key=key, help=help, placeholder=placeholder, height=28 * lines + 24,
+                on_change=whole(self._take), args=(name, key, edit),
             )  # fmt: skip
         else:
             st.text_input(
-                label, key=key, help=help, placeholder=placeholder,
-                on_change=whole(self._take), args=(name, edit),
+                label, value, key=key, help=help, placeholder=placeholder,
+                on_change=whole(self._take), args=(name, key, edit),
             )  # fmt: skip
         self.faults(name, place)
 
@@ -107,10 +108,11 @@ class Fields:
         collapsed: bool = False,
     ) -> None:
         """One of several; with `new` also one that is typed in."""
-        given = list(dict.fromkeys([*options, current]))
+        key, value = self._sync(name, current)
+        given = list(dict.fromkeys([*options, current, value]))
         st.selectbox(
-            label, given, key=self._sync(name, current), help=help, format_func=format_func,
-            accept_new_options=new, on_change=whole(self._take), args=(name, edit),
+            label, given, given.index(value), key=key, help=help, format_func=format_func,
+            accept_new_options=new, on_change=whole(self._take), args=(name, key, edit),
             label_visibility="collapsed" if collapsed else "visible",
         )  # fmt: skip
         self.faults(name, place)
@@ -128,10 +130,11 @@ class Fields:
         new: bool = False,
     ) -> None:
         """Any of several."""
-        given = list(dict.fromkeys([*options, *current]))
+        key, value = self._sync(name, list(current))
+        given = list(dict.fromkeys([*options, *current, *value]))
         st.multiselect(
-            label, given, key=self._sync(name, list(current)), help=help,
-            accept_new_options=new, on_change=whole(self._take), args=(name, edit),
+            label, given, value, key=key, help=help,
+            accept_new_options=new, on_change=whole(self._take), args=(name, key, edit),
         )  # fmt: skip
         self.faults(name, place)
 
@@ -139,9 +142,10 @@ class Fields:
         self, label: str, name: str, current: bool, edit: EditOf, *, help: str | None = None
     ) -> None:
         """Yes or no."""
+        key, value = self._sync(name, current)
         st.checkbox(
-            label, key=self._sync(name, current), help=help,
-            on_change=whole(self._take), args=(name, edit),
+            label, value, key=key, help=help,
+            on_change=whole(self._take), args=(name, key, edit),
         )  # fmt: skip
         self.faults(name, "")
 
@@ -156,9 +160,10 @@ class Fields:
         help: str | None = None,
     ) -> None:
         """A number between 0 and 1; may be empty."""
+        key, value = self._sync(name, None if current is None else float(current))
         st.number_input(
-            label, min_value=0.0, max_value=1.0, step=0.05, format="%.4g", value=None,
-            key=self._sync(name, current), help=help, on_change=whole(self._take), args=(name, edit),
+            label, min_value=0.0, max_value=1.0, step=0.05, format="%.4g", value=value,
+            key=key, help=help, on_change=whole(self._take), args=(name, key, edit),
         )  # fmt: skip
         self.faults(name, place)
 
@@ -230,23 +235,18 @@ class Fields:
             on_click=self.jump, args=(line, column),
         )  # fmt: skip
 
-    def _sync(self, name: str, current: Any) -> str:
-        """The field's key, its state brought to the draft's value where that changed elsewhere."""
-        key = f"form-{self.key}-{name}"
-        seen = st.session_state.setdefault("form-seen", {})
-        if key not in st.session_state or seen.get(key, current) != current:
-            st.session_state[key] = current
-            _failures().pop(key, None)
-        seen[key] = current
-        shows(key, st.session_state[key])
-        return key
+    def _sync(self, name: str, held: Any) -> tuple[str, Any]:
+        """The field's key and what it begins with: the draft's value, or what could not be taken."""
+        field = f"form-{self.key}-{name}"
+        key, value = synced(field, held)
+        if value == held:
+            _failures().pop(field, None)
+        return key, value
 
-    def _take(self, name: str, edit: EditOf) -> None:
-        key = f"form-{self.key}-{name}"
-        if not calmly(lambda: is_change(key)):
-            return
-        value = calmly(lambda: st.session_state[key])
-        self._try(key, lambda: edit(value))
+    def _take(self, name: str, key: str, edit: EditOf) -> None:
+        if calmly(lambda: is_change(key)):
+            value = calmly(lambda: st.session_state[key])
+            self._try(f"form-{self.key}-{name}", lambda: edit(value))
 
     def _press(self, name: str, edit: Callable[[], Edit], then: Callable[[], None] | None) -> None:
         if self._try(f"form-{self.key}-{name}", edit) and then is not None:

@@ -14,6 +14,7 @@ from spinf_serve.packs.atomic import write_beside
 from spinf_serve.workbench.desk import Desk, key_of, read_object
 from spinf_serve.workbench.frame import Bench
 from spinf_serve.workbench.parts.calm import is_change, shows, whole
+from spinf_serve.workbench.parts.synced import begins
 
 MOST_BYTES: Final = 4_000_000
 """Of one value; a longer one is not kept."""
@@ -32,13 +33,20 @@ def keeping(
         start: its value where nothing is kept.
         more: further arguments of the widget.
     """
-    if key not in st.session_state:
+    if key in st.session_state:
+        value = st.session_state[key]
+    else:
         value = kept_value(found, key)
         if value is None or ("options" in more and value not in more["options"]):
             value = start
-        if value is not None:
-            st.session_state[key] = value
-    drawn = widget(label, key=key, on_change=_keep, args=(found.desk, found.user, key), **more)
+    drawn = widget(
+        label,
+        key=key,
+        on_change=_keep,
+        args=(found.desk, found.user, key),
+        **begins(widget, value, more.get("options", ())),
+        **more,
+    )
     shows(key, drawn)
     return drawn
 

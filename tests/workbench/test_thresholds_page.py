@@ -226,6 +226,19 @@ def test_certifying_the_example_promises_a_cut_and_an_approver_puts_it_in_force(
     assert comments and comments == kept
 
 
+def test_a_target_with_a_share_of_the_traffic_is_shown_as_it_stands(tmp_path):
+    desk = scored(tmp_path / "desk", 60)
+    plan = plan_of(desk, "mail.yaml", "d").with_cut(PlannedCut("spam", "bands", 0.9, 0.97, 0.25))
+    keep_plan(desk, "ada", "mail.yaml", "d", plan)
+    test = page("thresholds", desk.folder, part="certify")
+    assert not test.exception
+    shown = {one.label: one.value for one in test.number_input}
+    assert [value for label, value in shown.items() if label.startswith("Share of")] == [25.0]
+    assert shown["Lower cut: not holding below, %"] == 97.0
+    (put,) = [one for one in test.button if one.label == "Change the line"]
+    assert put.disabled
+
+
 def test_what_is_not_reachable_says_how_many_labels_are_missing(tmp_path):
     desk = scored(tmp_path / "desk", 150)
     plan = plan_of(desk, "mail.yaml", "d").with_cut(PlannedCut("spam", "precision", 0.95))

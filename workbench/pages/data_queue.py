@@ -12,7 +12,7 @@ from spinf_serve.evals.counting import Counting
 from spinf_serve.evals.data.labels import UNSURE
 from spinf_serve.evals.data.overview import Alike
 from spinf_serve.evals.judged import QUESTION
-from spinf_serve.packs.errors import Unusable
+from spinf_serve.packs.errors import SpinfError, Unusable
 from spinf_serve.workbench.actions import checks, labelling, queues
 from spinf_serve.workbench.actions.queue_orders import ORDERS
 from spinf_serve.workbench.actions.queues import Progress, Queue, Shown
@@ -78,7 +78,7 @@ class _Memory:
         """Keeps what went wrong for the next drawing."""
         try:
             yield
-        except Unusable as fault:
+        except (SpinfError, Unusable) as fault:
             self.fault = str(fault)
 
 

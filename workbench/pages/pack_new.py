@@ -95,9 +95,9 @@ def _copies(bench: Bench, offers: list[Offer], key: str) -> None:
         if offer.auc is not None:
             told.append(
                 f":gray[On {offer.rows:,} test messages, read by {plain(offer.model)}: right in"
-                f" {percent(offer.auc, 0)} of pairs (mean AUC {offer.auc:.2f}).]"
+                f" {percent(offer.auc, 0)} of pairs (mean ROC area {offer.auc:.2f}).]"
             )
-        words.markdown("  \n".join(told), help=glossary.help("AUC") if offer.auc else None)
+        words.markdown("  \n".join(told), help=glossary.help("ROC area") if offer.auc else None)
         with button.popover("Copy", width="stretch"):
             name = st.text_input(
                 "Name of the copy", value=f"My {offer.name.rsplit('/')[-1]}",
@@ -255,8 +255,7 @@ def _field(
         key=key,
         on_change=_keep,
         args=(bench.desk, name, key),
-        **begins(widget, value, options.get("options", ())),
-        **options,
+        **(options | begins(widget, value, options.get("options", ()))),
     )
     shows(key, drawn)
     return drawn

@@ -31,7 +31,7 @@ def keeping(
     Args:
         key: of the widget; names what it is about, since the value is kept under it.
         start: its value where nothing is kept.
-        more: further arguments of the widget.
+        more: further arguments of the widget, such as what it begins with where nothing is known.
     """
     if key in st.session_state:
         value = st.session_state[key]
@@ -44,8 +44,7 @@ def keeping(
         key=key,
         on_change=_keep,
         args=(found.desk, found.user, key),
-        **begins(widget, value, more.get("options", ())),
-        **more,
+        **(more | begins(widget, value, more.get("options", ()))),
     )
     shows(key, drawn)
     return drawn

@@ -6,7 +6,8 @@ model is for its user to ask.
 """
 
 import difflib
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -22,6 +23,7 @@ from spinf_serve.packs.versions import version_order
 OFFICIAL: Final = "official"
 # Begins the fault of a source that could not be opened at the start.
 _UNOPENED: Final = "not read: "
+_TOLD_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +166,10 @@ def load_catalogue(
     official: str | None,
     access: Access,
     say: Say,
+    tell: Say | None = None,
     strict: bool = True,
     read: Reader | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Catalogue:
     """Read the packs of all sources.
 
@@ -174,21 +178,25 @@ def load_catalogue(
         official: the source of official packs, usually `official_folder()`; None leaves them out.
         access: how sources elsewhere are reached; its cache keeps parsed packs too.
         say: is told what a person should know, a line each.
+        tell: is told how many files were read, every two seconds.
         strict: whether a fault of a given source stops; else it stands in `faults`. One of the
             official source never stops.
         read: parses a file's bytes, given its name; None takes the loader, behind the cache.
+        clock: seconds that only go up.
 
     Raises:
         Unusable: a given source cannot be read, holds a fault, or contradicts another one.
     """
     read = cached_reader(PackCache(access.cache, say), _loader) if read is None else read
+    # Looks of later are at what changed.
+    counted = read if tell is None else _counted(read, tell, clock)
     opening = _Opening(access, say, strict)
     given = opening.given(sources)
     shelves: list[Shelf] = []
     if official is not None and not any(_holds(one, official) for one in given):
-        shelves += opening.official(official, read)
+        shelves += opening.official(official, counted)
     for opened in given:
-        shelves += opening.shelf(opened, read)
+        shelves += opening.shelf(opened, counted)
     combined = _combined(shelves)
     for line in combined.replaced:
         say(line)
@@ -202,6 +210,23 @@ def load_catalogue(
         say(line)
     labels = tuple(shelf.opened.label for shelf in shelves)
     return Catalogue(combined.entries, labels, faults, tuple(shelves), read)
+
+
+def _counted(read: Reader, tell: Say, clock: Callable[[], float]) -> Reader:
+    """The reader, which says how far it is."""
+    begun = said = clock()
+    files = 0
+
+    def reading(data: bytes, name: str) -> Pack:
+        nonlocal files, said
+        now = clock()
+        if now - said >= _TOLD_SECONDS:
+            said = now
+            tell(f"reading packs: {files} files in {now - begun:.0f} s so far")
+        files += 1
+        return read(data, name)
+
+    return reading
 
 
 def _loader(data: bytes, name: str) -> Pack:

@@ -138,6 +138,12 @@ def open_packs(config: ServerConfig) -> ServedPacks:
     )
     official = str(official_folder()) if config.official_packs else None
     return ServedPacks(
-        load_catalogue(config.packs, official=official, access=access, say=logger.warning),
+        load_catalogue(
+            config.packs,
+            official=official,
+            access=access,
+            say=logger.warning,
+            tell=logger.info,
+        ),
         strict=config.strict_packs,
     )

@@ -49,7 +49,9 @@ def asker(config: ServerConfig, server: str | None) -> Iterator[Ask]:
         opened.wait()
     if worker.load_error is not None:
         raise worker.load_error
-    service = Service(config, worker, open_packs(config))
+    with progress("reading the packs"):
+        packs = open_packs(config)
+    service = Service(config, worker, packs)
     caller = Caller(trusted=False, sees_counters=config.debug)
 
     async def stays() -> None:

@@ -14,6 +14,7 @@ from spinf_serve.packs.manifest import MANIFEST, SUFFIXES, read_manifest
 from spinf_serve.packs.pack import Pack
 from spinf_serve.packs.publish import VERSIONS
 from spinf_serve.packs.sources import Access
+from spinf_serve.progress import progress
 from spinf_serve.server.config import ServerConfig, packs_cache
 
 SAMPLE = "sample.csv"
@@ -42,9 +43,10 @@ def access(config: ServerConfig) -> Access:
 def open_catalogue(config: ServerConfig, say: Callable[[str], None]) -> Catalogue:
     """All packs of the configured sources; what is wrong with some stands in its `faults`."""
     official = str(official_folder()) if config.official_packs else None
-    return load_catalogue(
-        config.packs, official=official, access=access(config), say=say, strict=False
-    )
+    with progress("reading the packs"):
+        return load_catalogue(
+            config.packs, official=official, access=access(config), say=say, strict=False
+        )
 
 
 def given_pack(

@@ -336,6 +336,29 @@ def test_sources_that_come_to_contradict_each_other_stay_as_they_were(loading, t
     ]
 
 
+def test_a_long_reading_says_how_far_it_is_and_later_looks_do_not(tmp_path):
+    folder = packs(tmp_path / "many", *(f"a/p{number}" for number in range(6)))
+    told: list[str] = []
+    seconds = iter(range(1_000))
+    catalogue = load_catalogue(
+        [str(folder)],
+        official=None,
+        access=Access(tmp_path / "cache"),
+        say=pytest.fail,
+        tell=told.append,
+        read=read_pack,
+        clock=lambda: float(next(seconds)),
+    )
+    assert told == [
+        "reading packs: 1 files in 2 s so far",
+        "reading packs: 3 files in 4 s so far",
+        "reading packs: 5 files in 6 s so far",
+    ]
+    write(folder / "a-p0.yaml", yaml_pack("a/p0") + "# changed\n")
+    catalogue.refreshed(told.append, told.append)
+    assert told[3:] == ["pack a/p0@1.0.0: its file changed, the new one is served"]
+
+
 def test_readers_never_see_half_a_change(loading, tmp_path):
     folder = packs(tmp_path / "p", "demo/a", "demo/b")
     state = {"now": loading(folder)}

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -85,6 +86,14 @@ def eval_pack(
             help="the rows are others than the baseline's: look for drift instead",
         ),
     ] = False,
+    per_day: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MESSAGES",
+            min=0,
+            help="messages a day: the reports then say how many are flagged a day, too",
+        ),
+    ] = None,
     slices: Slices = None,
     server: Server = None,
     bits: Bits = None,
@@ -106,6 +115,8 @@ def eval_pack(
         rules = [parse_rule(text) for text in rule or []]
         if new_rows and against is None:
             raise Unusable("--new-rows is about a baseline: name it with --against")
+        if per_day is not None and not isfinite(per_day):
+            raise Unusable("--per-day is a number of messages")
         given = given_pack(pack, config, _warn)
         refuse_draft(given.pack)
         rows = data_of(data, split, slices)
@@ -120,7 +131,7 @@ def eval_pack(
         if against is not None:
             baseline = side_of(against, rows, who, config, _warn, complain, slices)
         side = measure(given.pack, rows, who(), complain, slices)
-        _finish(judge(side, rules, baseline, new_rows=new_rows), outputs)
+        _finish(judge(side, rules, baseline, new_rows=new_rows), outputs, per_day)
 
 
 @takes_settings("engine", "limits", also=("token", *SOURCES), positional=False)
@@ -178,7 +189,9 @@ def _asked(
     return who_answered(data, bits)
 
 
-def _finish(judgement: "Judgement", outputs: dict[str, Path | None]) -> None:
+def _finish(
+    judgement: "Judgement", outputs: dict[str, Path | None], per_day: float | None = None
+) -> None:
     """Writes the reports, prints the verdict, and ends with its code."""
     from spinf_serve.evals.baseline import evaluation_text
     from spinf_serve.evals.reports.html import html
@@ -194,8 +207,8 @@ def _finish(judgement: "Judgement", outputs: dict[str, Path | None]) -> None:
     texts = {
         "--json": lambda: evaluation_text(evaluation, verdict, comparisons),
         "--junit": lambda: junit(evaluation, verdict),
-        "--markdown": lambda: markdown(evaluation, verdict, comparisons),
-        "--html": lambda: html(evaluation, verdict, comparisons),
+        "--markdown": lambda: markdown(evaluation, verdict, comparisons, per_day=per_day),
+        "--html": lambda: html(evaluation, verdict, comparisons, per_day=per_day),
     }
     for option, path in outputs.items():
         if path is not None:

@@ -282,6 +282,24 @@ def test_a_faulty_pack_and_a_fault_of_ours_end_with_2_and_not_with_1(ready, tmp_
     assert "KeyError: 'of ours'" in result.output
 
 
+def test_reports_say_what_a_day_has_where_that_is_known(ready, tmp_path):
+    file, project, identity = ready
+    for words, told in ((("--per-day", "2000"), True), ((), False)):
+        written = tmp_path / "summary.md"
+        page = tmp_path / "page.html"
+        called(
+            "eval", file, "--data", project.path, "--markdown", written, "--html", page, *words,
+            identity=identity,
+        )  # fmt: skip
+        for text in (written.read_text(), page.read_text()):
+            assert "of 1,000 messages" in text
+            assert ("a day" in text) == told
+    result = called("eval", file, "--data", project.path, "--per-day", "-1", identity=identity)
+    assert result.exit_code == 2 and "--per-day" in result.output
+    result = called("eval", file, "--data", project.path, "--per-day", "inf", identity=identity)
+    assert "--per-day is a number" in str(result.exception)
+
+
 def test_outputs_never_replace_what_is_read(ready, tmp_path):
     file, project, identity = ready
     for option in ("--json", "--html"):

@@ -109,6 +109,7 @@ def test_the_key_changes_with_the_pack_the_rows_and_nothing_else(desk, bits):
 
 
 def test_the_command_says_what_the_page_says(desk, bits):
+    desk.set(per_day=12_345_678)
     wish = EvaluationWish(SideWish(PACK, bits), "messages", None, ("case.accuracy >= 0.99",))
     words = shlex.split(command_for(desk, wish))
     assert words[:3] == ["spinf-serve", "eval", PACK]
@@ -124,6 +125,8 @@ def test_the_command_says_what_the_page_says(desk, bits):
     assert ran.returncode == page["exit_code"] == 1
     assert page["sentence"] in ran.stdout
     assert (desk.folder / "report.xml").is_file()
+    assert "--per-day 12345678" in command_for(desk, wish)
+    assert " a day" in (desk.folder / "report.md").read_text()
     assert command_for(desk, wish) in workflow(desk, wish)
 
 

@@ -28,6 +28,8 @@ def command_for(desk: Desk, wish: EvaluationWish) -> str:
         words += ["--against", wish.baseline]
     if wish.new_rows:
         words.append("--new-rows")
+    if desk.per_day is not None:
+        words += ["--per-day", f"{desk.per_day:.15g}"]
     words += ["--junit", "report.xml", "--markdown", "report.md", "--html", "report.html"]
     return shlex.join(words)
 

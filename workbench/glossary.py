@@ -378,11 +378,11 @@ TERMS: Final = (
         ("true positives", "false positives"),
     ),
     Term(
-        "AUC",
+        "ROC area",
         "The cuts",
         "The chance that a message for which the category holds scores above one for which it does"
         " not: 0.5 is guessing, 1 is perfect. No cut is needed for it.",
-        ("ROC area",),
+        ("AUC",),
     ),
     Term(
         "calibration",

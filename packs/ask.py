@@ -58,7 +58,7 @@ def scored_question(
     check_unicode(template, "template")
     parsed = parse(template)
     _check_slot(parsed, slot_fields)
-    checked = _checked_options(options, case_insensitive, max_options, unknown)
+    checked = checked_options(options, case_insensitive, max_options, unknown)
     if combinations is None and values is None and parsed.names:
         hint = _near("combinations", unknown)
         if hint:
@@ -124,12 +124,13 @@ def _check_slot(template: Template, slot_fields: Sequence[str]) -> None:
     )
 
 
-def _checked_options(
+def checked_options(
     options: Sequence[str] | None,
     case_insensitive: bool,
-    max_options: int,
-    unknown: Sequence[str],
+    max_options: int = MAX_OPTIONS,
+    unknown: Sequence[str] = (),
 ) -> tuple[str, ...]:
+    """The options of a question. Arguments and errors are those of `scored_question`."""
     if options is None:
         raise Refused(
             "missing_value",

@@ -67,6 +67,7 @@ class Scored:
         request_id: id of the answer.
         created: unix seconds of the arrival.
         timing: how long each stage took.
+        forwards: passes meanwhile, for this call or another.
         extras: whether the caller gets the extra counters of a trusted one.
     """
 
@@ -78,6 +79,7 @@ class Scored:
     created: int
     timing: Timing
     extras: bool
+    forwards: int = 0
 
 
 class Wire(Protocol):

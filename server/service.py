@@ -267,5 +267,6 @@ def _written(
             decode=None if answered.decode_seconds is None else 1e3 * answered.decode_seconds,
         ),
         extras=arrival.caller.sees_counters,
+        forwards=answered.forwards,
     )
     return scored, wire.write(scored, engine)

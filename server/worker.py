@@ -37,6 +37,8 @@ class Answered:
         busy_seconds: from taking the works up to the last result, how long the engine was at work or
             waited for a pass, this ticket's or another's.
         decode_seconds: from the end of `score_seconds` until the last result; None without slots.
+        forwards: passes that came back between taking the works up and the last result, this
+            ticket's or another's.
     """
 
     results: tuple[Result, ...]
@@ -44,6 +46,7 @@ class Answered:
     score_seconds: float
     busy_seconds: float
     decode_seconds: float | None = None
+    forwards: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,7 @@ class Ticket:
     asked_at: float
     begun_at: float = 0.0
     busy_before: float = 0.0
+    forwards_before: int = 0
     read_at: float | None = None
     has_slots: bool = False
     results: dict[Job, Result] = field(default_factory=dict)
@@ -213,6 +217,7 @@ class Worker:
         if ticket.has_slots:
             self._unread[ticket] = None
         ticket.busy_before = self._busy_seconds
+        ticket.forwards_before = engine.stats.passes
         for index, job in enumerate(ticket.jobs):
             self._owners[job] = ticket
             try:
@@ -258,7 +263,7 @@ class Worker:
             del self._owners[job]
             owner.results[job] = outcome
             if len(owner.results) == len(owner.jobs):
-                owner.done(self._answered(owner))
+                owner.done(self._answered(owner, engine))
 
     def _note_read(self, finished: list[Finished]) -> None:
         """Remembers when all that tickets with slots ask was read, but for the slots."""
@@ -270,7 +275,7 @@ class Worker:
                 ticket.read_at = time.perf_counter()
                 del self._unread[ticket]
 
-    def _answered(self, ticket: Ticket) -> Answered:
+    def _answered(self, ticket: Ticket, engine: Engine) -> Answered:
         now = time.perf_counter()
         read_at = now if ticket.read_at is None else ticket.read_at
         return Answered(
@@ -279,6 +284,7 @@ class Worker:
             score_seconds=read_at - ticket.begun_at,
             busy_seconds=self._busy_seconds - ticket.busy_before,
             decode_seconds=now - read_at if ticket.has_slots else None,
+            forwards=engine.stats.passes - ticket.forwards_before,
         )
 
     def _fail(self, engine: Engine, ticket: Ticket, index: int, error: SpinfError) -> None:

@@ -26,6 +26,7 @@ from spinf_serve.server.decision_log.entries import (
 from spinf_serve.server.exchange import Ended, Scored
 from spinf_serve.server.wire.closed_questions import ClosedRequest
 from spinf_serve.server.wire.closed_reply import answers_of
+from spinf_serve.server.wire.raw_jobs import RawRequest
 from spinf_serve.server.wire.spinf import ScoreRequest
 
 STRONGEST: Final = 3
@@ -55,13 +56,15 @@ class Keeping:
 def entries_of(
     request: Ended, scored: Scored, identity: Identity, keeping: Keeping, draw: Callable[[], float]
 ) -> Iterator[Entry]:
-    """An entry for each content of an answered request.
+    """An entry for each content of an answered request; none where prompts are read as they are.
 
     Args:
         draw: a number from 0 to below 1, each as likely, a new one a call.
     """
     call = scored.asked.call
     detail = scored.asked.detail
+    if isinstance(detail, RawRequest):
+        return
     # Chunks of one content follow one another.
     pairs = zip(call.inputs, scored.results, strict=True)
     for _, group in groupby(pairs, key=lambda pair: pair[0].path):

@@ -4,7 +4,16 @@ from typing import Any
 
 from spinf_serve import __version__
 from spinf_serve.engine.work import Limits
-from spinf_serve.server.openapi import answering, asking, batches, closed, errors, telling, texts
+from spinf_serve.server.openapi import (
+    answering,
+    asking,
+    batches,
+    closed,
+    errors,
+    raw,
+    telling,
+    texts,
+)
 from spinf_serve.server.openapi.forms import Schema, text, whole
 from spinf_serve.server.openapi.routes import TAGS, operations
 from spinf_serve.server.problems import SYSTEM_ONE_REQUEST_ID
@@ -68,6 +77,7 @@ def document(limits: Limits, max_body_bytes: int) -> dict[str, Any]:
                 **asking.schemas(limits),
                 **answering.schemas(),
                 **closed.schemas(),
+                **raw.schemas(limits),
                 **texts.schemas(),
                 **batches.schemas(),
                 **telling.schemas(),

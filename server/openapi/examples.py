@@ -186,6 +186,43 @@ CHAT = (
     ),
 )
 
+RAW = (
+    Example(
+        "two_prompts",
+        "Two prompts, two texts behind each",
+        {
+            "jobs": [
+                {
+                    "id": "kettle",
+                    "prompts": [
+                        "The kettle is broken. The customer is",
+                        "The kettle works. The customer is",
+                    ],
+                    "options": [[" angry", " glad"], [" angry", " glad"]],
+                }
+            ]
+        },
+        {
+            "results": [
+                {
+                    "id": "kettle",
+                    "logprobs": [[-6.2182, -8.9047], [-7.8811, -7.1125]],
+                    "packed_tokens": 16,
+                    "trees": 1,
+                }
+            ],
+            "usage": {"packed_tokens": 16, "forwards": 1},
+            "timing": {"wall_s": 0.041, "gpu_busy_s": 0.037},
+            "engine": {
+                "model": "spinf/smollm2-135m-instruct",
+                "revision": None,
+                "family": "llama",
+                "fingerprint": {"model": "8c0d8f0b", "bits": "3b3e5790"},
+            },
+        },
+    ),
+)
+
 COMPLETIONS = (
     Example(
         "a_continuation",

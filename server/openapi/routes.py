@@ -304,6 +304,22 @@ def _operating() -> tuple[Operation, ...]:
         ),
         Operation(
             "post",
+            "/v0/score",
+            "raw",
+            "operations",
+            "Log-probabilities of texts behind prompts",
+            "For measuring a model: nothing is put around a prompt, no floor is asked, nothing is "
+            "rounded, and the decision log has nothing of it. An option has the log-probability that "
+            "`/v1/score` gives it with `case_insensitive` false and an empty content; where the text "
+            f"is split into content and template there, the last bits are others. {trusted}",
+            {200: Reply("The log-probabilities.", {JSON: ref("RawAnswer")}, ("X-Spinf-Model",))},
+            _ASKED,
+            {JSON: ref("RawRequest")},
+            _URGENCY,
+            examples=examples.RAW,
+        ),
+        Operation(
+            "post",
             "/v0/drain",
             "drain",
             "operations",

@@ -1,4 +1,4 @@
-"""POST and DELETE /v0/drain, GET /v0/info: for whoever runs the server, with a trusted key."""
+"""What is below /v0, for whoever runs the server, with a trusted key: drain, info, raw scores."""
 
 import platform
 from dataclasses import asdict
@@ -9,8 +9,10 @@ from fastapi import APIRouter, Request, Response
 from spinf_serve import __version__
 from spinf_serve.engine.api import Engine
 from spinf_serve.packs.errors import Refused
+from spinf_serve.server.routes.score import answered
 from spinf_serve.server.service import Service
 from spinf_serve.server.wire.json_text import encode
+from spinf_serve.server.wire.raw_jobs import RawWire, in_place
 
 router = APIRouter()
 
@@ -37,6 +39,16 @@ async def info(request: Request) -> Response:
     service = _for_trusted(request)
     engine = service.worker.engine
     return _answer({"engine": _engine(engine), "boot": _boot(service, engine)})
+
+
+@router.post("/v0/score")
+async def raw(request: Request) -> Response:
+    """Log-probabilities of texts behind prompts that are read as they are."""
+    _for_trusted(request)
+    try:
+        return await answered(request, RawWire())
+    except Refused as refused:
+        raise in_place(refused) from None
 
 
 def _for_trusted(request: Request) -> Service:

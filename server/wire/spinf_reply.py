@@ -51,7 +51,7 @@ def reply(
         "timing": _timing(timing),
     }
     if extras:
-        tail["engine"] = _engine(engine)
+        tail["engine"] = engine_facts(engine)
     if request.chat:
         tail["choices"] = []
     # One piece per input: encoding holds the interpreter, and health checks run between pieces.
@@ -194,7 +194,8 @@ def _timing(timing: Timing) -> Mapping[str, int]:
     return body
 
 
-def _engine(engine: Engine) -> dict[str, Any]:
+def engine_facts(engine: Engine) -> dict[str, Any]:
+    """Which model answered, and what its bits depend on."""
     return {
         "model": engine.served.id,
         "revision": engine.served.revision,

@@ -59,8 +59,14 @@ BEYOND = {
     },
     "systemone": {"content_too_long", "duplicate_option", "media_not_supported"},
     "decisions": {"content_too_long", "duplicate_id", "duplicate_option", "media_not_supported"},
+    "raw": {"content_too_long", "duplicate_option", "request_too_large"},
 }
-PATHS = {"score": "/v1/score", "systemone": "/v1/systemone", "decisions": "/v1/decisions"}
+PATHS = {
+    "score": "/v1/score",
+    "systemone": "/v1/systemone",
+    "decisions": "/v1/decisions",
+    "raw": "/v0/score",
+}
 
 
 @pytest.fixture(scope="module")
@@ -171,6 +177,13 @@ def test_bodies_that_fit_are_refused_only_for_what_no_schema_can_say(guarded, na
         body |= {"model": "stub"} if "model" in body else {}
         if name == "score" and not (body.get("scoring") or {}).get("queries"):
             body["scoring"] = {**(body.get("scoring") or {}), "queries": [question("shared")]}
+        if name == "raw":
+            # Nor does it know that ids differ, and that each prompt has options.
+            body["jobs"] = [
+                {"id": str(number), "prompts": job["prompts"]}
+                | {"options": job["options"][:1] * len(job["prompts"])}
+                for number, job in enumerate(body["jobs"])
+            ]
         sent = json.dumps(whole(body))
         answer = guarded.http.post(PATHS[name], content=sent)
         code = "" if answer.status_code == 200 else _code(answer.json())

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
@@ -61,6 +62,25 @@ def test_what_was_typed_and_kept_is_said_in_every_run(folder):
     shown = page("run", folder, mode="sheet")
     for _ in range(2):
         assert fields(shown)["sheet-paste"] == "kept"
+        shown.run()
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "said"),
+    [
+        ("calibration", {"target": "refund"}, {"calibration-target": "Refund or return"}),
+        ("thresholds", {"cut": "refund"}, {"thresholds-cut": "Refund or return"}),
+        ("scores", {"target": "refund"}, {"scores-target": "Refund or return"}),
+        ("scores", {"target": "case", "search": "parcel"}, {"search": "parcel"}),
+    ],
+)
+def test_what_the_address_says_is_said_in_every_run(folder, name, params, said):
+    shown = page(name, folder, **params)
+    assert not shown.exception
+    for _ in range(2):
+        found = fields(shown)
+        for key, value in said.items():
+            assert value in [one for known, one in found.items() if key in known], found
         shown.run()
 
 

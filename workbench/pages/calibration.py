@@ -28,6 +28,7 @@ from spinf_serve.workbench.pages.calibration_charts import (
 from spinf_serve.workbench.parts.figures import figure, row
 from spinf_serve.workbench.parts.job_box import job_box, latest
 from spinf_serve.workbench.parts.rows_digest import digest_of
+from spinf_serve.workbench.parts.synced import begins
 from spinf_serve.workbench.parts.view import need_answers, need_view
 from spinf_serve.workbench.parts.words import count, percent, plain
 from spinf_serve.workbench.views import View
@@ -101,7 +102,11 @@ def _choices(pack: Pack, constants: Constants | None, targets: list[str]) -> tup
         st.session_state[key] = given if given in targets else targets[0]
     with left:
         target: str = st.selectbox(
-            "Score of", targets, format_func=lambda one: title_of(pack, one), key=key
+            "Score of",
+            targets,
+            format_func=lambda one: title_of(pack, one),
+            key=key,
+            **begins(st.selectbox, st.session_state[key], targets),
         )
     set_param("target", target)
     mapped = False

@@ -14,6 +14,7 @@ from spinf_serve.workbench.glossary import help as meaning
 from spinf_serve.workbench.pages import scores_charts, scores_detail, scores_overview, scores_rows
 from spinf_serve.workbench.pages.scores_look import Look
 from spinf_serve.workbench.parts.calm import is_change, shows
+from spinf_serve.workbench.parts.synced import begins
 from spinf_serve.workbench.parts.view import need_answers, need_view
 from spinf_serve.workbench.parts.words import count, plain
 from spinf_serve.workbench.views import View
@@ -100,6 +101,7 @@ def _target(pack: Pack, names: list[str]) -> str | None:
         key=key,
         format_func=lambda name: _title(pack, name),
         help="Which labels the points are coloured by.",
+        **begins(st.selectbox, st.session_state[key], names),
     )
     set_param("target", chosen)
     return chosen
@@ -128,6 +130,7 @@ def _every(pack: Pack, constants: Constants | None, view: View, target: str | No
 
     every: bool = st.toggle(
         "Every option",
+        value=bool(st.session_state.get(key)),
         key=key,
         on_change=turned,
         help="Show every option of every question, not only the answers that speak for these labels.",
@@ -169,6 +172,7 @@ def _subject(given: list[Subject], known: dict[str, Figures]) -> Subject | None:
         format_func=named,
         on_change=taken,
         help=meaning("ROC area") + " Those that tell the labels apart best come first.",
+        **begins(st.selectbox, st.session_state[key], keys),
     )
     shows(key, chosen)
     return by_key.get(chosen)

@@ -14,6 +14,7 @@ from spinf_serve.workbench.glossary import help as meaning
 from spinf_serve.workbench.pages.scores_look import Look
 from spinf_serve.workbench.parts import charts
 from spinf_serve.workbench.parts.figures import figure, row
+from spinf_serve.workbench.parts.synced import begins
 from spinf_serve.workbench.parts.texts import is_about_harm, shown_text
 from spinf_serve.workbench.parts.words import UNKNOWN, count, plain
 from spinf_serve.workbench.views import project_open
@@ -79,6 +80,7 @@ def kind_of(look: Look, kinds: list[str], names: dict[str, str]) -> str:
         required=True,
         label_visibility="collapsed",
         on_change=look.clear,
+        **begins(st.segmented_control, st.session_state[key]),
     )
     set_param("chart", kind)
     return str(kind)

@@ -12,6 +12,7 @@ from spinf_serve.workbench.desk import key_of
 from spinf_serve.workbench.frame import param, set_param, stamp
 from spinf_serve.workbench.pages import scores_detail
 from spinf_serve.workbench.pages.scores_look import Look
+from spinf_serve.workbench.parts.synced import begins
 from spinf_serve.workbench.parts.tables import download, paged
 from spinf_serve.workbench.parts.texts import is_about_harm, shown_text
 from spinf_serve.workbench.parts.words import count, volume
@@ -137,20 +138,33 @@ def _filter(look: Look) -> Filter:
     has_verdict = look.constants is not None and look.target is not None
     with st.container(horizontal=True, vertical_alignment="bottom"):
         search = st.text_input(
-            "Search", key=look.key("search"), placeholder="words, or a row's name", width=170
+            "Search",
+            key=look.key("search"),
+            placeholder="words, or a row's name",
+            width=170,
+            **begins(st.text_input, st.session_state.get(look.key("search"))),
         )
         verdict = None
         if has_verdict:
             verdict = st.selectbox(
                 "Verdict",
                 list(VERDICTS),
-                index=None,
                 format_func=VERDICTS.__getitem__,
                 key=look.key("verdict"),
                 placeholder="any",
                 width=140,
+                **(
+                    {"index": None}
+                    | begins(st.selectbox, st.session_state.get(look.key("verdict")), [*VERDICTS])
+                ),
             )
-        sort = st.selectbox("Sort by", list(sorts), key=look.key("sort"), width=250)
+        sort = st.selectbox(
+            "Sort by",
+            list(sorts),
+            key=look.key("sort"),
+            width=250,
+            **begins(st.selectbox, st.session_state.get(look.key("sort")), [*sorts]),
+        )
         with st.popover("Filter", icon=":material/filter_list:", key=look.key("filter")):
             labels = st.multiselect("Label", LABELS, key=look.key("labels"), placeholder="any")
             part = _slice(look)

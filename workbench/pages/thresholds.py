@@ -26,6 +26,7 @@ from spinf_serve.workbench.pages.thresholds_stand import (
     title_of,
 )
 from spinf_serve.workbench.parts.job_box import job_box
+from spinf_serve.workbench.parts.synced import begins
 from spinf_serve.workbench.parts.view import need_answers, need_view
 from spinf_serve.workbench.parts.words import count, plain
 
@@ -107,6 +108,7 @@ def _draw(found: Bench) -> None:
         key="thresholds-part",
         label_visibility="collapsed",
         required=True,
+        **begins(st.segmented_control, st.session_state["thresholds-part"]),
     )
     set_param("part", part)
     if fits and fits[0].state != "done":
@@ -144,7 +146,14 @@ def _pick(name: str, label: str, options: dict[str, str], help: str) -> str:
     key = f"thresholds-{name}"
     if st.session_state.get(key) not in keys:
         st.session_state[key] = given if given in keys else keys[0]
-    chosen: str = st.selectbox(label, keys, format_func=options.__getitem__, key=key, help=help)
+    chosen: str = st.selectbox(
+        label,
+        keys,
+        format_func=options.__getitem__,
+        key=key,
+        help=help,
+        **begins(st.selectbox, st.session_state[key], keys),
+    )
     if given is not None and given != chosen:
         # The cuts in the address are on the scale of another score.
         set_param("at", None)

@@ -21,6 +21,7 @@ _DEFAULT: Final = {
     "checkbox": "value",
     "toggle": "value",
     "multiselect": "default",
+    "segmented_control": "default",
     "selectbox": "index",
 }
 """Widget -> argument that says with what it begins."""

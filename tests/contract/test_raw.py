@@ -8,8 +8,12 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from spinf_serve.engine.api import Engine
+from spinf_serve.engine.work import Work
+from spinf_serve.packs.errors import Refused
 from spinf_serve.server.config import ServerConfig
 from spinf_serve.server.openapi.routes import operations
+from spinf_serve.server.wire.raw_jobs import in_place
 from tests.contract.conftest import ENGINES, LIMITS, TOKEN, TRUSTED_TOKEN
 from tests.contract.test_errors import assert_error
 from tests.contract.test_openapi import SCHEMAS, assert_told, scheme, shape
@@ -94,6 +98,10 @@ def test_what_is_read_is_what_counts_however_it_is_called(kept):
     alone = answered(kept, job("z", [CONTENT + TEMPLATE], [OPTIONS[:2]]))
     assert alone["results"][0]["logprobs"] == [logprobs[:2]]
     assert scored("", CONTENT + TEMPLATE) == logprobs[:2]
+    # A spelling counts for itself alone.
+    spelt = answered(kept, job("z", [CONTENT + TEMPLATE], [[" angry", " Angry", "angry"]]))
+    (row,) = spelt["results"][0]["logprobs"]
+    assert row[0] == logprobs[0] and len(set(row)) == 3
 
 
 def test_the_documents_example_runs(kept):
@@ -140,6 +148,29 @@ BAD: list[tuple[str, str | None, Any]] = [
 @pytest.mark.parametrize(("code", "param", "body"), BAD)
 def test_a_bad_body_is_refused_with_its_path(kept, code, param, body):
     assert_error(post(kept, body), code, param)
+
+
+def test_what_the_engine_refuses_is_named_where_it_stands_here():
+    for theirs, here in {
+        "jobs.3.prompts.2.options.1": "jobs.3.options.2.1",
+        "jobs.3.prompts.2.template": "jobs.3.prompts.2",
+        "jobs.3": "jobs.3",
+        None: None,
+    }.items():
+        placed = in_place(Refused("invalid_field", "is not to be read", theirs))
+        assert (placed.code, placed.message, placed.param) == (
+            "invalid_field",
+            "is not to be read",
+            here,
+        )
+
+
+def test_a_refusal_of_the_engine_comes_with_that_place(kept, monkeypatch):
+    def compile(_self: Engine, work: Work) -> Any:
+        raise Refused("invalid_field", "this is not to be read", "questions.0.options.1")
+
+    monkeypatch.setattr(type(kept.service.worker.engine), "compile", compile)
+    assert_error(post(kept, {"jobs": [job()]}), "invalid_field", "jobs.0.options.0.1")
 
 
 def test_half_a_character_is_refused(kept):

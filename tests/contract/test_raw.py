@@ -23,7 +23,7 @@ from tests.support.waiting import until
 
 CONTENT = "The kettle arrived broken, and I want my money back."
 TEMPLATE = "\nIn short, the customer is"
-OPTIONS = [" angry", " very glad", " tired of waiting"]
+OPTIONS = [" no", " very glad", " tired of waiting"]
 
 
 @pytest.fixture(scope="module", name="kept", params=ENGINES)
@@ -99,7 +99,7 @@ def test_what_is_read_is_what_counts_however_it_is_called(kept):
     assert alone["results"][0]["logprobs"] == [logprobs[:2]]
     assert scored("", CONTENT + TEMPLATE) == logprobs[:2]
     # A spelling counts for itself alone.
-    spelt = answered(kept, job("z", [CONTENT + TEMPLATE], [[" angry", " Angry", "angry"]]))
+    spelt = answered(kept, job("z", [CONTENT + TEMPLATE], [[" no", " No", "no"]]))
     (row,) = spelt["results"][0]["logprobs"]
     assert row[0] == logprobs[0] and len(set(row)) == 3
 

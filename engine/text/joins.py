@@ -232,28 +232,31 @@ def _ending(
 def _compile_ending(tokenizer: Tokenizer, stretch: str, spelled: SpelledOptions) -> _Ending:
     """Join one stretch with the options.
 
-    The options as given decide what the path keeps. Another spelling counts if it moves nothing and
-    is one token: alone and behind the stretch, or, where an option as given merges with the
-    stretch's end, behind what the path keeps.
+    The options as given decide what the path keeps. Another spelling counts if it is one token:
+    alone and behind the stretch, or, where its option, as given, merges with the stretch's end,
+    behind what that option alone would keep. So which count does not depend on the list, but for
+    those that another option claims.
     """
     base, joints = _joint(tokenizer, stretch, spelled.given)
+    own = [min(_common(base, joint), len(joint) - 1) for joint in joints]
     # Without options, as before a slot, all of it is path.
-    kept = min((min(_common(base, joint), len(joint) - 1) for joint in joints), default=len(base))
+    kept = min(own, default=len(base))
     if kept < 0:
         raise AssertionError("a tokenizer gave no token for a text with an option in it")
-    merges = kept < len(base)
     others = [
-        [other for other in more if merges or len(other.tokens) == 1] for more in spelled.others
+        [other for other in more if at < len(base) or len(other.tokens) == 1]
+        for more, at in zip(spelled.others, own, strict=True)
     ]
     _, rest = _joint(tokenizer, stretch, [other for more in others for other in more])
     joint_of = iter(rest)
     found: list[list[TokenPath]] = []
-    for more in others:
+    for more, at in zip(others, own, strict=True):
         found.append([])
         for other in more:
             joint = next(joint_of)
             alone = len(other.tokens) == 1 and joint == base + other.tokens
-            if alone or (len(joint) == kept + 1 and joint[:kept] == base[:kept]):
+            merged = at < len(base) and len(joint) == at + 1 and joint[:at] == base[:at]
+            if alone or merged:
                 found[-1].append(joint[kept:])
     options = _option_paths(spelled, [joint[kept:] for joint in joints], found)
     return _Ending(base, base[:kept], options, _is_single_read(options))

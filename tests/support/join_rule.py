@@ -37,13 +37,15 @@ def spellings_of(tokenizer: Tokenizer, text: str, options: list[str]) -> list[li
     for option, given_path in zip(options, given_paths, strict=True):
         mine = [given_path]
         bare = option.strip()
+        # The other options have no say in which spellings count for this one.
+        own = paths_of(tokenizer, text, [option])[0]
         for cased in (bare.lower(), bare[:1].upper() + bare[1:].lower(), bare.upper()):
             for spelling in (" " + cased, cased):
                 alone = tuple(tokenizer.encode(spelling)) if bare else ()
                 whole = tuple(tokenizer.encode(text + spelling))
                 counts = len(alone) == 1 and whole == base + alone
-                if bare and kept < len(base):
-                    counts |= whole[:kept] == path and len(whole) == kept + 1
+                if bare and len(own) < len(base):
+                    counts |= whole[: len(own)] == own and len(whole) == len(own) + 1
                 if counts and whole[kept:] not in used:
                     used.add(whole[kept:])
                     mine.append(whole[kept:])

@@ -109,6 +109,18 @@ def test_both_ways_to_write_the_space_read_the_same_tokens(tokenizer):
         assert len(spaced) >= 2 and spaced <= set(of_loose)
 
 
+@pytest.mark.parametrize(
+    ("text", "options", "another"),
+    [("\nAnswer: ", [" yes", " no"], "s"), ("\nHe said work", [" s", " of"], "ing")],
+)
+def test_an_option_that_merges_brings_the_others_no_spelling(tokenizer, text, options, another):
+    [without] = compile_prompts(tokenizer, [text], options, True, LONG)
+    [beside] = compile_prompts(tokenizer, [text], [*options, another], True, LONG)
+    assert len(beside.path) < len(without.path)
+    for before, after in zip(without.options, beside.options[:-1], strict=True):
+        assert [beside.path + path for path in after] == [without.path + path for path in before]
+
+
 def test_the_host_work_of_a_job_is_small(tokenizer):
     contents = [f"Order {n} came two days late. " + "The lorry moved off. " * 90 for n in range(24)]
     texts = [f"\nIs question {number} about a late order? Answer:" for number in range(56)]

@@ -93,6 +93,7 @@ def test_the_cheap_join_is_the_general_one(tokenizer, content, text, options, ca
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(ALL), PROMPTS, option_lists())
 @example(regex_bpe(with_bos=True), "\nAnswer: ", ["Yes", "No"])
+@example(regex_bpe(with_bos=True), "\nAnswer: ", [" yes", " no", "ing"])
 @example(regex_bpe(with_bos=True), "\nAnswer:", [" yes", " no", "YES "])
 def test_spellings_are_those_of_the_rule(tokenizer, text, options):
     assume(len({option.strip().casefold() for option in options}) == len(options))
@@ -100,6 +101,27 @@ def test_spellings_are_those_of_the_rule(tokenizer, text, options):
     assume(len({paths[0] for paths in wanted}) == len(options))
     prompt = compile_prompt(tokenizer, text, options, True, LONG)
     assert [list(paths) for paths in prompt.options] == wanted
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(ALL), texts(6), PROMPTS, option_lists(), option_lists(max_size=1))
+@example(regex_bpe(with_bos=True), "moved off.", "\nAnswer: ", [" yes", " no"], ["ing"])
+@example(regex_bpe(with_bos=True), "moved off.", "\nlo", [" s", " yes"], ["wer"])
+@example(regex_bpe(with_bos=True), "moved off.", "\nAnswer:", [" yes", " no"], [" Yes"])
+@example(sentencepiece_bpe(), "moved off.", "\nAnswer: ", [" yes", " no"], ["go"])
+def test_another_option_changes_no_spelling_but_the_one_it_is(
+    tokenizer, content, text, options, another
+):
+    try:
+        without = joined(tokenizer, content, text, options, case=True)
+        beside = joined(tokenizer, content, text, options + another, case=True)
+    except Refused as refused:
+        assert refused.code == "duplicate_option"
+        return
+    claimed = beside.path + beside.options[-1][0]
+    for before, after in zip(without.options, beside.options[:-1], strict=True):
+        whole = [without.path + path for path in before]
+        assert [beside.path + path for path in after] == [p for p in whole if p != claimed]
 
 
 @settings(max_examples=100, deadline=None)

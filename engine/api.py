@@ -38,7 +38,7 @@ from spinf_serve.engine.scoring.job import (
 )
 from spinf_serve.engine.scoring.question_set import Compiler, LruCache, PromptKey
 from spinf_serve.engine.scoring.read import FloatArray, read_scores
-from spinf_serve.engine.slot_works import SlotWorks, is_finite
+from spinf_serve.engine.slot_works import SlotWorks
 from spinf_serve.engine.stats import DeviceMemory, Stats
 from spinf_serve.engine.text.cut import EMPTY_CUT
 from spinf_serve.engine.text.tokenizer import Tokenizer
@@ -332,6 +332,8 @@ class Engine:
 
     def _distribute(self, packed: PackedPass, found: ReadBack) -> list[Finished]:
         at = top_at = 0
+        # Of the whole pass first: nearly always all of it is numbers.
+        is_sound = _finite(found.logprobs) and _finite(found.top_logprobs)
         touched: dict[int, Tree] = {}
         for tree, take, tops in zip(packed.trees, packed.take, packed.take_tops, strict=True):
             part = found.logprobs[at : at + take]
@@ -345,6 +347,8 @@ class Engine:
             if tops:
                 tree.top_ids.append(found.top_ids[top])
                 tree.top_logprobs.append(found.top_logprobs[top])
+            if not (is_sound or (_finite(part) and _finite(found.top_logprobs[top]))):
+                tree.is_spoiled = True
             touched[tree.key] = tree
         finished: list[Finished] = []
         done = [tree for tree in touched.values() if tree.finished]
@@ -353,7 +357,7 @@ class Engine:
                 finished += self._floors_done(self._floor_reads.pop(tree.key))
         for tree in done:
             stepped = self._slots.job_of(tree)
-            if stepped is not None and not is_finite(tree):
+            if stepped is not None and tree.is_spoiled:
                 finished.append(self._nan(stepped, "on this content"))
             elif stepped is not None:
                 self._slots.take(tree)
@@ -366,7 +370,7 @@ class Engine:
         """Hands floors to the jobs that wait; a NaN fails them and is not kept."""
         for key in read.keys:
             del self._pending_floors[key]
-        bad = not np.isfinite(read.tree.logprobs).all()
+        bad = read.tree.is_spoiled
         if not bad:
             scores = read_scores(read.forest, read.tree.logprobs)
             parts = np.split(scores.logprob, read.forest.prompt_start[1:-1])
@@ -390,7 +394,7 @@ class Engine:
         """The job's outcome if everything it needs is there."""
         if not job.tree.finished or job.tree.key not in self._jobs:
             return []
-        if not is_finite(job.tree):
+        if job.tree.is_spoiled:
             return [self._nan(job, "on this content")]
         if (job.slots and not self._slots.is_through(job)) or job.waits_for:
             return []
@@ -432,6 +436,10 @@ class Engine:
         for job in failed:
             self.cancel(job)
         return [(job, Fault(lost.reason, "content")) for job in failed]
+
+
+def _finite(values: np.ndarray) -> bool:
+    return bool(np.isfinite(values).all())
 
 
 def open_engine(

@@ -6,19 +6,24 @@ never sees that it is not alone. Knows no text and no device.
 """
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import accumulate, chain, pairwise
+from typing import Final
 
 import numpy as np
 
 from spinf_serve.engine.extraction.answers import SlotAnswers
-from spinf_serve.engine.extraction.steps import Ask, Seen, Slot
+from spinf_serve.engine.extraction.steps import NO_COLUMNS, Ask, Seen, Slot
 from spinf_serve.engine.scoring.compile import OpeningRead
 from spinf_serve.engine.tree.packing import Behind, Reads, Tree
 from spinf_serve.engine.tree.plan import IntArray
 from spinf_serve.engine.tree.trie import Trie
 
 Tokens = tuple[int, ...]
+
+_NO_LOGPROBS: Final = np.zeros(0)
 
 
 class Places:
@@ -41,7 +46,7 @@ class Places:
         self._made += len(fresh)
         return [*found, *fresh]
 
-    def give_back(self, places: Sequence[int]) -> None:
+    def give_back(self, places: Iterable[int]) -> None:
         """What lies there is not read any more by passes that are yet to start."""
         for place in places:
             heapq.heappush(self._free, place)
@@ -55,19 +60,21 @@ class _Run:
         slot: what asks.
         opening: where its prompt was read.
         prompt: places of the rows between the trunk and the slot.
-        saved: place of the last row of each continuation that may go on.
+        saved: places of the rows of each continuation that was asked last, the first token's first.
         asks: what it waits for.
     """
 
     slot: Slot
     opening: OpeningRead
     prompt: list[int] = field(default_factory=list)
-    saved: dict[Tokens, int] = field(default_factory=dict)
+    saved: dict[Tokens, list[int]] = field(default_factory=lambda: {(): []})
     asks: Sequence[Ask] = ()
 
-    def behind(self, tokens: Tokens) -> list[int]:
-        """Places of the rows before the last one of a continuation."""
-        return self.prompt + [self.saved[tokens[:length]] for length in range(1, len(tokens))]
+    def forget(self) -> set[int]:
+        """Of continuations that nothing continues: the places that no other one has."""
+        kept = {ask.tokens[:-1] for ask in self.asks}
+        gone = [self.saved.pop(tokens) for tokens in self.saved.keys() - kept]
+        return set(chain(*gone)).difference(*self.saved.values()) if gone else set()
 
 
 class Decoding:
@@ -101,33 +108,45 @@ class Decoding:
 
     def opened(self) -> None:
         """The tree was read: shows each slot what is behind its prompt."""
+        tops = list(_top_reads(self._tree))
         for run in self._runs:
             columns = self._tree.logprobs[run.opening.columns].astype(np.float64)
             run.asks = run.slot.asks()
-            top = run.asks[0].top
-            run.slot.take([self._seen(self._tree, columns, run.opening.top_read, top)])
+            read = None if run.opening.top_read is None else tops[run.opening.top_read]
+            run.slot.take([self._seen(columns, run.asks[0].top, read)])
             run.asks = run.slot.asks()
 
     def step(self, key: int) -> Tree | None:
         """What is read next, as a tree of that key; None when every slot has ended."""
         for run in self._runs:
-            self._forget(run)
-        asked = [(run, ask) for run in self._runs for ask in run.asks]
-        if not asked:
+            self._places.give_back(run.forget())
+        asks = [ask for run in self._runs for ask in run.asks]
+        if not asks:
             return None
-        behind = [run.behind(ask.tokens) for run, ask in asked]
-        places = self._places.take(len(asked))
-        for (run, ask), place in zip(asked, places, strict=True):
-            run.saved[ask.tokens] = place
-        return _step_tree(key, self._tree, [ask for _, ask in asked], behind, places)
+        places = self._places.take(len(asks))
+        behind: list[list[int]] = []
+        for run in self._runs:
+            before = [run.saved[ask.tokens[:-1]] for ask in run.asks]
+            own = places[len(behind) : len(behind) + len(before)]
+            behind += [run.prompt + rows for rows in before]
+            run.saved = {
+                ask.tokens: [*rows, place]
+                for ask, rows, place in zip(run.asks, before, own, strict=True)
+            }
+        return _step_tree(key, self._tree, asks, behind, places)
 
     def take(self, step: Tree) -> None:
         """A step was read: shows each slot what it asked for."""
-        asked = [ask for run in self._runs for ask in run.asks]
-        seen = iter(list(self._seen_of(step, asked)))
+        logprobs = step.logprobs.astype(np.float64)
+        columns = (logprobs[a:b] for a, b in pairwise(step.reads.column_start.tolist()))
+        tops = _top_reads(step)
         for run in self._runs:
             if run.asks:
-                run.slot.take([next(seen) for _ in run.asks])
+                seen = [
+                    self._seen(next(columns), ask.top, next(tops) if ask.top else None)
+                    for ask in run.asks
+                ]
+                run.slot.take(seen)
                 run.asks = run.slot.asks()
 
     def end(self) -> None:
@@ -136,9 +155,8 @@ class Decoding:
         self._places.give_back(self._prompt_places)
         self._prompt_places = []
         for run in self._runs:
-            self._places.give_back(list(run.saved.values()))
-            run.saved.clear()
             run.asks = ()
+            self._places.give_back(run.forget())
 
     def _save_prompts(self) -> None:
         tree, chain = self._tree, len(self._tree.chain)
@@ -152,32 +170,22 @@ class Decoding:
         for run, path in zip(self._runs, paths, strict=True):
             run.prompt = [*self._prompt_places[:chain], *saves[chain + path].tolist()]
 
-    def _forget(self, run: _Run) -> None:
-        """Gives back the places of continuations that nothing continues."""
-        needed = {ask.tokens[:length] for ask in run.asks for length in range(1, len(ask.tokens))}
-        gone = [tokens for tokens in run.saved if tokens not in needed]
-        self._places.give_back([run.saved.pop(tokens) for tokens in gone])
-
-    def _seen_of(self, step: Tree, asked: Sequence[Ask]) -> Iterator[Seen]:
-        start = step.reads.column_start.tolist()
-        logprobs = step.logprobs.astype(np.float64)
-        top_reads = 0
-        for number, ask in enumerate(asked):
-            columns = logprobs[start[number] : start[number + 1]]
-            yield self._seen(step, columns, top_reads if ask.top else None, ask.top)
-            top_reads += ask.top > 0
-
-    def _seen(self, tree: Tree, columns: np.ndarray, top_read: int | None, top: int) -> Seen:
-        ids, logprobs = np.zeros(0, np.int32), np.zeros(0)
-        if top_read is not None:
-            for part_ids, part_logprobs in zip(tree.top_ids, tree.top_logprobs, strict=True):
-                if top_read < len(part_ids):
-                    ids = part_ids[top_read, :top]
-                    logprobs = part_logprobs[top_read, :top].astype(np.float64)
-                    break
-                top_read -= len(part_ids)
+    def _seen(
+        self, columns: np.ndarray, top: int, read: tuple[IntArray, np.ndarray] | None
+    ) -> Seen:
+        """Of the most probable tokens that were read those that stand for something."""
+        if read is None:
+            return Seen(columns, NO_COLUMNS, _NO_LOGPROBS)
+        ids, logprobs = read
+        ids = ids[:top]
         known = ids < self._vocab_size
-        return Seen(columns, ids[known], logprobs[known])
+        return Seen(columns, ids[known], logprobs[:top][known].astype(np.float64))
+
+
+def _top_reads(tree: Tree) -> Iterator[tuple[IntArray, np.ndarray]]:
+    """Most probable tokens and their log-probabilities, read by read of those that want them."""
+    for ids, logprobs in zip(tree.top_ids, tree.top_logprobs, strict=True):
+        yield from zip(ids, logprobs, strict=True)
 
 
 def _path(trie: Trie, node: int) -> IntArray:
@@ -190,44 +198,56 @@ def _step_tree(
     key: int,
     tree: Tree,
     asks: Sequence[Ask],
-    behind: Sequence[Sequence[int]],
+    behind: Sequence[list[int]],
     places: Sequence[int],
 ) -> Tree:
     """One row for each ask, behind saved rows; each row is saved."""
-    count = len(asks)
-    rows = np.arange(count, dtype=np.int32)
-    trie = Trie(
-        tokens=np.array([ask.tokens[-1] for ask in asks], np.int32),
-        depth=np.zeros(count, np.int32),
-        path_nodes=rows[:, None],
-        path_len=np.ones(count, np.int32),
-        path_own=np.zeros(count, np.int32),
-        own_start=np.arange(count + 1, dtype=np.int32),
-        end=rows,
+    rows, start, zeros, ones = _counted(len(asks))
+    lengths = [len(path) for path in behind]
+    longest = max(lengths)
+    wanted = [ask.columns for ask in asks]
+    tokens, tops, length, saves = np.array(
+        ([ask.tokens[-1] for ask in asks], [ask.top for ask in asks], lengths, places), np.int32
     )
-    length = np.array([len(path) for path in behind], np.int32)
-    grid = np.full((count, int(length.max())), -1, np.int32)
-    for number, path in enumerate(behind):
-        grid[number, : len(path)] = path
-    columns = np.concatenate([ask.columns for ask in asks])
-    reads = Reads(
-        nodes=rows,
-        column_start=np.cumsum([0, *(len(ask.columns) for ask in asks)], dtype=np.int32),
-        columns=columns.astype(np.int32),
-        tops=np.array([ask.top for ask in asks], np.int32),
-    )
+    columns = np.concatenate(wanted, dtype=np.int32)
     return Tree(
         key=key,
         trunk=tree.trunk,
-        chain=np.zeros(0, np.int32),
-        trie=trie,
-        reads=reads,
+        chain=NO_COLUMNS,
+        trie=Trie(
+            tokens=tokens,
+            depth=zeros,
+            path_nodes=rows[:, None],
+            path_len=ones,
+            path_own=zeros,
+            own_start=start,
+            end=rows,
+        ),
+        reads=Reads(
+            nodes=rows,
+            column_start=np.array([0, *accumulate(map(len, wanted))], np.int32),
+            columns=columns,
+            tops=tops,
+        ),
         logprobs=np.full(len(columns), np.nan, np.float32),
         kept_key=tree.kept_key,
         is_cached=tree.is_cached,
         is_begun=True,
         trunk_done=len(tree.trunk),
         is_held=True,
-        saves=np.array(places, np.int32),
-        behind=Behind(grid, length),
+        saves=saves,
+        behind=Behind(
+            np.array([path + [-1] * (longest - len(path)) for path in behind], np.int32), length
+        ),
     )
+
+
+@lru_cache(maxsize=64)
+def _counted(count: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """What trees of so many rows, each a path, have in common: 0 .. count - 1, the same with count,
+    zeros and ones. Nobody writes to them."""
+    start = np.arange(count + 1, dtype=np.int32)
+    found = start[:-1], start, np.zeros(count, np.int32), np.ones(count, np.int32)
+    for array in found:
+        array.flags.writeable = False
+    return found

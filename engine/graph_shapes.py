@@ -126,12 +126,16 @@ def filled(
     kinds = []
     for kind, slot in zip(inner.kinds, scratch, strict=True):
         every = _filled_tiles(kind.every, *shape.tiles(rows, kind.kind))
-        asked = _filled_tiles(kind.reads, *shape.tiles(shape.reads, kind.kind))
+        if every is not None and len(inner.ghosts):
+            every = _moved(every, len(inner.tokens), rows - len(inner.tokens))
+        asked = every
+        # Of steps every row is read.
+        if kind.reads is not kind.every or shape.reads != rows:
+            asked = _filled_tiles(kind.reads, *shape.tiles(shape.reads, kind.kind))
+            if asked is not None and len(inner.ghosts):
+                asked = _moved(asked, len(inner.tokens), rows - len(inner.tokens))
         if every is None or asked is None:
             return None
-        if len(inner.ghosts):
-            added = rows - len(inner.tokens)
-            every, asked = (_moved(tiles, len(inner.tokens), added) for tiles in (every, asked))
         kinds.append(_keeping(replace(kind, every=every, reads=asked), rows, slot))
     found = replace(
         inner,
@@ -192,5 +196,7 @@ def _moved(tiles: Tiles[IntArray], rows: int, added: int) -> Tiles[IntArray]:
 
 def _longer(array: IntArray, length: int, value: int = 0) -> IntArray:
     """The array with `value` behind it, up to a length of its first axis."""
-    filler = np.full((length - len(array), *array.shape[1:]), value, array.dtype)
-    return np.concatenate((array, filler))
+    found = np.empty((length, *array.shape[1:]), array.dtype)
+    found[: len(array)] = array
+    found[len(array) :] = value
+    return found

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from spinf_serve.engine.decoding import Decoding, Places
 from spinf_serve.engine.extraction.answers import SlotAnswers
 from spinf_serve.engine.extraction.search import Effort
@@ -204,11 +202,3 @@ def _most_saved(job: Job) -> int:
         for slot in job.work.slots
     )
     return len(job.tree.chain) + prompts + written
-
-
-def is_finite(tree: Tree) -> bool:
-    """Whether all that was read of a tree is numbers."""
-    return bool(
-        np.isfinite(tree.logprobs).all()
-        and all(np.isfinite(part).all() for part in tree.top_logprobs)
-    )

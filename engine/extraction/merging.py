@@ -16,11 +16,13 @@ _QUOTES = "\"'`\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u00ab\u00bb\u203
 _OPENING = re.compile(rf"(?<!\w)[{_QUOTES}]+(?=\w)")
 
 # White space or the beginning before it, and a word behind: `A&B` and `Plan A` keep theirs.
-_ARTICLE = re.compile(rf"(?:^|(?<=\s))(?:a|an|the)(?=\s+[\w{_MONEY}])", re.IGNORECASE)
+_ARTICLE = re.compile(rf"(?<!\S)(?:a|an|the)(?=\s+[\w{_MONEY}])", re.IGNORECASE)
 
 # What tells answers apart although it is no letter. All else that is punctuation is a space.
 _KEPT = re.compile(
+    # Nothing of it begins with a letter or digit: most places of a text are through at once.
     rf"""
+    (?!\w)(?:
       [(\[{{](?P<inside>[^()\[\]{{}}]{{1,40}})[)\]}}]
     # Between two digits: of a date, a time, a fraction, a range.
     | (?P<between>(?<=\d)(?:\s*[{_MARKS}]+\s+|[{_MARKS}]+)(?=\d))
@@ -37,6 +39,7 @@ _KEPT = re.compile(
     | (?<=[^\W_])[+\#]+
     | (?<=[^\W_])\s*[&@/\\=*^|~+]\s*(?=[^\W_])
     | [%$<>=‰‱§†‡\u2032\u2033\u2034]
+    )
     """,
     re.VERBOSE,
 )
@@ -84,7 +87,18 @@ def _is_number(text: str) -> bool:
 
 def _without_punctuation(text: str) -> str:
     """Letters, marks, digits, and symbols that are not of ASCII, such as signs of currencies."""
-    return "".join(char for char in text if _counts(char))
+    return text.translate(_COUNTED)
+
+
+class _Counted(dict[int, int | None]):
+    """A character that counts stays, others go; each is looked up once."""
+
+    def __missing__(self, code: int) -> int | None:
+        self[code] = code if _counts(chr(code)) else None
+        return self[code]
+
+
+_COUNTED = _Counted()
 
 
 def _counts(char: str) -> bool:

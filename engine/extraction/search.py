@@ -10,7 +10,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from itertools import islice
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -43,8 +44,7 @@ class Effort:
     spare: int = 26
 
 
-@dataclass(frozen=True, slots=True)
-class _Live(Generic[Spelled]):
+class _Live(NamedTuple, Generic[Spelled]):
     """A continuation that may go on."""
 
     tokens: tuple[int, ...]
@@ -78,12 +78,11 @@ class Search(ABC, Generic[Spelled]):
             for text, logprob in self._ended(live.spelled, found):
                 self._add(text, math.exp(live.logprob + logprob))
             if len(live.tokens) < self._max_tokens:
-                longer += self._continued(live, found)
+                longer += [
+                    _Live((*live.tokens, token), live.logprob + logprob, spelled)
+                    for token, logprob, spelled in self._following(live.spelled, found)
+                ]
         self._live = self._kept(longer)
-
-    def _continued(self, live: _Live[Spelled], seen: Seen) -> Iterator[_Live[Spelled]]:
-        for token, logprob, spelled in self._following(live.spelled, seen):
-            yield _Live((*live.tokens, token), live.logprob + logprob, spelled)
 
     def _kept(self, live: list[_Live[Spelled]]) -> list[_Live[Spelled]]:
         """The continuations that are still worth a look, the most probable ones."""
@@ -108,7 +107,7 @@ class Search(ABC, Generic[Spelled]):
         """Texts that end here, with the log-probability of ending so."""
 
     @abstractmethod
-    def _following(self, spelled: Spelled, seen: Seen) -> Iterator[tuple[int, float, Spelled]]:
+    def _following(self, spelled: Spelled, seen: Seen) -> Iterable[tuple[int, float, Spelled]]:
         """Tokens that may follow, with their log-probabilities and what is spelled then."""
 
     @abstractmethod
@@ -148,22 +147,25 @@ class TextSearch(Search[bytes]):
         text = _decoded(spelled)
         if text is not None and len(seen.logprobs):
             yield text, _log_sum(seen.logprobs)
+        inner = self._stop.inner
+        if inner.keys().isdisjoint(seen.top_ids.tolist()):
+            return
         for token, logprob in _top(seen):
             # Where a token's first byte ends the answer, it is one of the ids above.
-            cut = self._stop.inner.get(token)
+            cut = inner.get(token)
             if cut is not None:
                 longer = _decoded(spelled + self._vocabulary.pieces[token][:cut])
                 if longer is not None:
                     yield longer, logprob
 
-    def _following(self, spelled: bytes, seen: Seen) -> Iterator[tuple[int, float, bytes]]:
-        stop, left = self._stop, self.effort.continuations
-        for token, logprob in _top(seen):
-            if not left:
-                return
-            if token not in stop.every and token not in stop.inner:
-                left -= 1
-                yield token, logprob, spelled + self._vocabulary.pieces[token]
+    def _following(self, spelled: bytes, seen: Seen) -> Iterable[tuple[int, float, bytes]]:
+        pieces, every, inner = self._vocabulary.pieces, self._stop.every, self._stop.inner
+        goes_on = (
+            (token, logprob, spelled + pieces[token])
+            for token, logprob in _top(seen)
+            if token not in every and token not in inner
+        )
+        return islice(goes_on, self.effort.continuations)
 
     def answers(self) -> SlotAnswers:
         """Texts with the same letters and digits are one answer; see `merging`."""
@@ -203,7 +205,7 @@ class NumberSearch(Search[tuple[str, NumberState]]):
     def _ended(self, spelled: tuple[str, NumberState], seen: Seen) -> Iterator[tuple[str, float]]:
         text, at = spelled
         if at.complete:
-            rest = 1.0 - math.fsum(np.exp(seen.logprobs))
+            rest = 1.0 - math.fsum(np.exp(seen.logprobs).tolist())
             if rest > 0:
                 yield text, math.log(rest)
 
@@ -269,7 +271,7 @@ def _top(seen: Seen) -> Iterator[tuple[int, float]]:
 
 def _log_sum(logprobs: FloatArray) -> float:
     top = float(logprobs.max())
-    return top + math.log(math.fsum(np.exp(logprobs - top)))
+    return top + math.log(math.fsum(np.exp(logprobs - top).tolist()))
 
 
 def _total(values: Iterable[float]) -> float:

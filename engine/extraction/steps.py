@@ -25,7 +25,7 @@ class Ask:
 
     Attributes:
         tokens: the continuation; `()` is the prompt itself. Every other one asked has a parent,
-            itself without its last token, that was asked before.
+            itself without its last token, among those that were asked just before.
         columns: [C] token ids whose log-probability is wanted, ascending.
         top: how many of the most probable tokens of the whole vocabulary are wanted besides.
     """

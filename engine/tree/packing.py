@@ -10,14 +10,12 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from spinf_serve.engine.tree.plan import TRUNK_BLOCK, IntArray, Pass, TreeSlice, no_ints
+from spinf_serve.engine.tree.plan import TRUNK_BLOCK, IntArray, Pass, TreeSlice
+from spinf_serve.engine.tree.rows import GHOST, Rows
 from spinf_serve.engine.tree.trie import Trie
 
 _NEARLY: Final = (3, 4)
 """Share of the budget, as a fraction, from which a pass may end before a tree that it has no room for."""
-
-_GHOST: Final = -2
-"""Place 0 among the rows of a path while a pass is made; further places are below."""
 
 _BESIDE: Final = 4
 """A pass of a tree whose stem nearly fills the budget has room for this fraction of it besides: a few
@@ -80,10 +78,11 @@ class Tree:
         trunk_found: of those, tokens that were read for another tree.
         paths_done: leaf paths already read.
         columns_done: columns already filled.
+        is_spoiled: whether something that was read of it is no number.
         is_held: whether its trunk is needed after all of it is planned.
         saves: [c + M] where the rows of chain and nodes are saved, -1 for those that are not.
         behind: of a step: what its paths continue. It has no chain, each of its paths is one node,
-            and its trunk was read.
+            which is read, and its trunk was read.
         top_ids, top_logprobs: [T, top] of its reads that want them, pass by pass.
     """
 
@@ -100,6 +99,7 @@ class Tree:
     trunk_found: int = 0
     paths_done: int = 0
     columns_done: int = 0
+    is_spoiled: bool = False
     cancelled: bool = False
     is_held: bool = False
     saves: IntArray | None = None
@@ -115,9 +115,10 @@ class Tree:
     @property
     def rows_left(self) -> int:
         """Rows that the unplanned part of it takes, in one piece."""
-        if self.is_planned:
-            return 0
-        first = self.paths_done
+        first, paths = self.paths_done, self.trie.paths
+        # A step has one row a path, and its trunk was read.
+        if first == paths or self.behind is not None:
+            return paths - first
         own = self.trie.nodes - int(self.trie.own_start[first]) + int(self.trie.path_own[first])
         return len(self.trunk) - self.trunk_done + len(self.chain) + own
 
@@ -167,28 +168,24 @@ class PackedPass:
 
 
 @dataclass(slots=True, eq=False)
-class _Rows:
-    """A pass under construction."""
+class _Building:
+    """A pass under construction.
+
+    Attributes:
+        made: its rows so far.
+        parts, trees, take: as in `PackedPass`.
+    """
 
     budget: int
     trunks: Trunks | None
-    rows: int = 0
+    made: Rows = field(default_factory=Rows)
     parts: list[Tree] = field(default_factory=list)
-    tokens: list[IntArray] = field(default_factory=list)
-    positions: list[IntArray] = field(default_factory=list)
-    slices: list[TreeSlice] = field(default_factory=list)
-    path_rows: list[IntArray] = field(default_factory=list)
-    path_len: list[IntArray] = field(default_factory=list)
-    path_own: list[IntArray] = field(default_factory=list)
-    path_slice: list[IntArray] = field(default_factory=list)
-    read_rows: list[IntArray] = field(default_factory=list)
-    column_count: list[IntArray] = field(default_factory=list)
-    columns: list[IntArray] = field(default_factory=list)
     trees: list[Tree] = field(default_factory=list)
     take: list[int] = field(default_factory=list)
-    tops: list[IntArray] = field(default_factory=list)
-    save_rows: list[IntArray] = field(default_factory=list)
-    save_places: list[IntArray] = field(default_factory=list)
+
+    @property
+    def rows(self) -> int:
+        return self.made.count
 
     @property
     def room(self) -> int:
@@ -224,7 +221,7 @@ def next_pass(
             may have; 0 leaves it to a later pass. The first tree of those that wait that is not
             left must be given what it needs.
     """
-    building = _Rows(budget, trunks)
+    building = _Building(budget, trunks)
     is_full, looked = False, 0
     for tree in waiting:
         if tree.cancelled or tree.is_planned:
@@ -244,7 +241,7 @@ def next_pass(
     return _finish(building) if building.rows else None
 
 
-def _take_from(tree: Tree, building: _Rows, most_rows: int) -> bool:
+def _take_from(tree: Tree, building: _Building, most_rows: int) -> bool:
     """Plans as much of a tree as goes into some rows; False when that is not all of it."""
     if _waits_for_the_next(tree, building):
         return False
@@ -265,7 +262,7 @@ def _take_from(tree: Tree, building: _Rows, most_rows: int) -> bool:
     return tree.is_planned
 
 
-def _waits_for_the_next(tree: Tree, building: _Rows) -> bool:
+def _waits_for_the_next(tree: Tree, building: _Building) -> bool:
     """Whether a tree that would have to be cut fits whole in a pass of its own, and this one is
     nearly full: a few rows fewer cost less than keys that are kept between two passes.
     """
@@ -284,23 +281,31 @@ def _paths_that_fit(tree: Tree, room: int, beside: int | None) -> int:
     trie, first = tree.trie, tree.paths_done
     stem = len(tree.chain) + int(trie.path_own[first])
     left = room - stem if beside is None else max(room - stem, beside)
-    end = np.searchsorted(trie.own_start, int(trie.own_start[first]) + left, side="right")
+    own_first = int(trie.own_start[first])
+    if trie.nodes - own_first <= left:
+        return trie.paths - first
+    end = np.searchsorted(trie.own_start, own_first + left, side="right")
     return max(int(end) - 1 - first, 0 if beside is None else 1)
 
 
-def _lay(tree: Tree, trunk_rows: int, paths: int, building: _Rows) -> None:
+def _lay(tree: Tree, trunk_rows: int, paths: int, building: _Building) -> None:
     if not tree.is_begun and building.trunks is not None:
         building.trunks.claim(tree)
     tree.is_begun = True
     trunk_start, trunk_len = tree.trunk_done, len(tree.trunk)
     tree.trunk_done += trunk_rows
     building.parts.append(tree)
-    row_start = building.rows
-    building.tokens.append(tree.trunk[trunk_start : tree.trunk_done])
-    building.positions.append(np.arange(trunk_start, tree.trunk_done, dtype=np.int32))
-    lay = _lay_paths if tree.behind is None else _lay_step
-    branch_rows = lay(tree, paths, row_start + trunk_rows, building) if paths else 0
-    building.slices.append(
+    made = building.made
+    row_start = made.count
+    if trunk_rows:
+        made.tokens.append(tree.trunk[trunk_start : tree.trunk_done])
+        made.positions.append(np.arange(trunk_start, tree.trunk_done, dtype=np.int32))
+    branch_rows = 0
+    if paths:
+        lay = _lay_paths if tree.behind is None else _lay_step
+        branch_rows = lay(tree, paths, row_start + trunk_rows, building)
+        made.path_slice.append(len(made.slices))
+    made.slices.append(
         TreeSlice(
             key=tree.kept_key,
             row_start=row_start,
@@ -311,20 +316,20 @@ def _lay(tree: Tree, trunk_rows: int, paths: int, building: _Rows) -> None:
             keep=trunk_len > 0 and (tree.is_cached or tree.is_held or not tree.is_planned),
         )
     )
-    building.rows += trunk_rows + branch_rows
+    made.count += trunk_rows + branch_rows
 
 
-def _lay_paths(tree: Tree, paths: int, base: int, building: _Rows) -> int:
+def _lay_paths(tree: Tree, paths: int, base: int, building: _Building) -> int:
     """Rows of leaf paths `paths_done .. paths_done + paths`, with the stems of the first one."""
     trie, first, last = tree.trie, tree.paths_done, tree.paths_done + paths
-    chain = len(tree.chain)
+    chain, made = len(tree.chain), building.made
     stem = int(trie.path_own[first])
     own_first, own_last = int(trie.own_start[first]), int(trie.own_start[last])
     nodes = np.concatenate(
         (trie.path_nodes[first, :stem], np.arange(own_first, own_last, dtype=np.int32))
     )
-    building.tokens += [tree.chain, trie.tokens[nodes]]
-    building.positions += [
+    made.tokens += [tree.chain, trie.tokens[nodes]]
+    made.positions += [
         np.arange(len(tree.trunk), len(tree.trunk) + chain, dtype=np.int32),
         trie.depth[nodes] + np.int32(len(tree.trunk) + chain),
     ]
@@ -336,101 +341,63 @@ def _lay_paths(tree: Tree, paths: int, base: int, building: _Rows) -> int:
     head = np.broadcast_to(np.arange(base, base + chain), (paths, chain))
     own = trie.path_own[first:last] + np.int32(chain)
     own[0] = 0
-    building.path_rows.append(np.concatenate((head, rows), axis=1).astype(np.int32))
-    building.path_len.append(lengths + np.int32(chain))
-    building.path_own.append(own)
-    building.path_slice.append(np.full(paths, len(building.slices), np.int32))
-    _lay_reads(tree, own_first, own_last, base + chain + stem - own_first, building)
+    made.path_rows.append(np.concatenate((head, rows), axis=1).astype(np.int32))
+    made.path_len.append(lengths + np.int32(chain))
+    made.path_own.append(own)
+    # A read at a shared stem went with its owner.
+    read, end = tree.reads.nodes.searchsorted((own_first, own_last)).tolist()
+    shift = base + chain + stem - own_first
+    _lay_reads(tree, read, end, tree.reads.nodes[read:end] + shift, building)
     if tree.saves is not None:
         places = np.concatenate((tree.saves[:chain], tree.saves[chain + nodes]))
-        _lay_saves(places, base, building)
+        saved = np.flatnonzero(places >= 0)
+        made.save_rows.append((saved + base).astype(np.int32))
+        made.save_places.append(places[saved])
     tree.paths_done = last
     return chain + len(nodes)
 
 
-def _lay_step(tree: Tree, paths: int, base: int, building: _Rows) -> int:
-    """Rows of a step, one a path."""
+def _lay_step(tree: Tree, paths: int, base: int, building: _Building) -> int:
+    """Rows of a step, one a path; each is read, and saved where the step says so."""
     if tree.behind is None:
         raise AssertionError("only a step continues saved rows")
-    first, last = tree.paths_done, tree.paths_done + paths
+    first, last, made = tree.paths_done, tree.paths_done + paths, building.made
     length = tree.behind.length[first:last]
-    own = np.arange(base, base + paths, dtype=np.int32)
-    grid = np.full((paths, int(length.max()) + 1), -1, np.int32)
-    places = tree.behind.places[first:last, : grid.shape[1] - 1]
-    # Until the pass is whole its ghosts are told from rows by their sign.
-    grid[:, : places.shape[1]] = np.where(places < 0, -1, _GHOST - places)
-    grid[np.arange(paths), length] = own
-    building.tokens.append(tree.trie.tokens[first:last])
-    building.positions.append(length + np.int32(len(tree.trunk)))
-    building.path_rows.append(grid)
-    building.path_len.append(length + np.int32(1))
-    building.path_own.append(length)
-    building.path_slice.append(np.full(paths, len(building.slices), np.int32))
-    _lay_reads(tree, first, last, base - first, building)
+    rows = np.arange(base, base + paths, dtype=np.int32)
+    made.tokens.append(tree.trie.tokens[first:last])
+    made.positions.append(length + len(tree.trunk))
+    made.path_rows.append(GHOST - tree.behind.places[first:last])
+    made.step_rows.append(rows)
+    made.path_len.append(length + 1)
+    made.path_own.append(length)
     if tree.saves is not None:
-        _lay_saves(tree.saves[first:last], base, building)
+        made.save_rows.append(rows)
+        made.save_places.append(tree.saves[first:last])
+    _lay_reads(tree, first, last, rows, building)
     tree.paths_done = last
     return paths
 
 
-def _lay_saves(places: IntArray, base: int, building: _Rows) -> None:
-    """Saves rows from `base` on, those that have a place."""
-    saved = np.flatnonzero(places >= 0)
-    building.save_rows.append(saved + np.int32(base))
-    building.save_places.append(places[saved])
-
-
-def _lay_reads(tree: Tree, own_first: int, own_last: int, shift: int, building: _Rows) -> None:
-    """Reads of the nodes owned in this pass; a read at a shared stem went with its owner."""
-    reads = tree.reads
-    first, last = np.searchsorted(reads.nodes, (own_first, own_last))
+def _lay_reads(tree: Tree, first: int, last: int, rows: IntArray, building: _Building) -> None:
+    """Reads `first .. last` of a tree, of these rows."""
+    reads, made = tree.reads, building.made
     start = reads.column_start[first : last + 1]
-    building.read_rows.append(reads.nodes[first:last] + np.int32(shift))
-    building.column_count.append(np.diff(start).astype(np.int32))
-    building.columns.append(reads.columns[start[0] : start[-1]])
-    tops = np.zeros(last - first, np.int32) if reads.tops is None else reads.tops[first:last]
-    building.tops.append(tops)
-    building.trees.append(tree)
-    building.take.append(int(start[-1] - start[0]))
-
-
-def _finish(building: _Rows) -> PackedPass:
-    width = max((grid.shape[1] for grid in building.path_rows), default=0)
-    widened = [
-        np.pad(grid, ((0, 0), (0, width - grid.shape[1])), constant_values=-1)
-        for grid in building.path_rows
-    ]
-    path_rows = np.concatenate(widened) if widened else np.zeros((0, 0), np.int32)
-    ghosts = np.unique(_GHOST - path_rows[path_rows <= _GHOST])
-    if len(ghosts):
-        found = building.rows + np.searchsorted(ghosts, _GHOST - path_rows)
-        path_rows = np.where(path_rows <= _GHOST, found, path_rows).astype(np.int32)
-    tops = _joined(building.tops)
-    plan = Pass(
-        tokens=_joined(building.tokens),
-        positions=_joined(building.positions),
-        slices=tuple(building.slices),
-        path_rows=path_rows,
-        path_len=_joined(building.path_len),
-        path_own=_joined(building.path_own),
-        path_slice=_joined(building.path_slice),
-        read_rows=_joined(building.read_rows),
-        column_start=np.cumsum([0, *_joined(building.column_count)], dtype=np.int32),
-        columns=_joined(building.columns),
-        ghosts=ghosts.astype(np.int32),
-        save_rows=_joined(building.save_rows),
-        save_places=_joined(building.save_places),
-        top_reads=np.flatnonzero(tops).astype(np.int32),
-        top=int(tops.max(initial=0)),
+    column, end = start[0].item(), start[-1].item()
+    made.read_rows.append(rows)
+    made.column_count.append(start[1:] - start[:-1])
+    made.columns.append(reads.columns[column:end])
+    made.tops.append(
+        np.zeros(last - first, np.int32) if reads.tops is None else reads.tops[first:last]
     )
+    building.trees.append(tree)
+    building.take.append(end - column)
+
+
+def _finish(building: _Building) -> PackedPass:
     return PackedPass(
-        plan=plan,
+        plan=building.made.to_pass(),
         parts=tuple(building.parts),
         trees=tuple(building.trees),
         take=tuple(building.take),
-        take_tops=tuple(int(np.count_nonzero(part)) for part in building.tops),
+        take_tops=tuple(int(np.count_nonzero(part)) for part in building.made.tops),
     )
-
-
-def _joined(parts: list[IntArray]) -> IntArray:
-    return np.concatenate(parts).astype(np.int32) if parts else no_ints()

@@ -149,15 +149,14 @@ _SPACE = chars(SPACES)
 _GAP = optional(_SPACE)
 
 
+_THREE = seq(_DIGITS, _DIGITS, _DIGITS)
+# One for all styles, so that a reader looks for it once.
+_HEAD = seq(_LEADING, repeat(_DIGITS, 0, 2))
+
+
 def _grouped(separators: str) -> Piece:
     """Groups of three behind one to three digits, with one of these between all of them."""
-    three = seq(_DIGITS, _DIGITS, _DIGITS)
-    return alt(
-        *(
-            seq(_LEADING, repeat(_DIGITS, 0, 2), repeat(seq(chars(one), three), 1, 7))
-            for one in separators
-        )
-    )
+    return alt(*(seq(_HEAD, repeat(seq(chars(one), _THREE), 1, 7)) for one in separators))
 
 
 _LAKHS = seq(

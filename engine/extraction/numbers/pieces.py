@@ -5,11 +5,15 @@ grammar. `parses` takes a finished form apart, in every way that the grammar all
 from the same pieces. Knows no numbers.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 Tags = tuple[tuple[str, str], ...]
 """What tagged pieces matched, in order: (tag, text)."""
+
+
+First = frozenset[str] | None
+"""Characters with which a piece may begin; None for one that may be nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +22,21 @@ class Chars:
 
     chars: frozenset[str]
 
+    @property
+    def first(self) -> First:
+        """As of other pieces."""
+        return self.chars
+
 
 @dataclass(frozen=True, slots=True)
 class Seq:
     """Pieces one behind the other."""
 
     pieces: "tuple[Piece, ...]"
+    first: First = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "first", _first_of_all(self.pieces))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +44,10 @@ class Alt:
     """One of several pieces; earlier ones are preferred when a text can be read in several ways."""
 
     pieces: "tuple[Piece, ...]"
+    first: First = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "first", _first_of_one(self.pieces))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +57,10 @@ class Repeat:
     piece: "Piece"
     least: int
     most: int | None
+    first: First = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "first", self.piece.first if self.least else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +69,35 @@ class Tag:
 
     name: str
     piece: "Piece"
+    first: First = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "first", self.piece.first)
 
 
 Piece = Chars | Seq | Alt | Repeat | Tag
+
+
+def _first_of_all(pieces: tuple[Piece, ...]) -> First:
+    """Of pieces one behind the other: what the first one begins with that is never nothing."""
+    found: frozenset[str] = frozenset()
+    for piece in pieces:
+        before = piece.piece.first if isinstance(piece, Repeat) else piece.first
+        if piece.first is not None:
+            return found | piece.first
+        if before is None:
+            return None
+        found |= before
+    return None
+
+
+def _first_of_one(pieces: tuple[Piece, ...]) -> First:
+    found: frozenset[str] = frozenset()
+    for piece in pieces:
+        if piece.first is None:
+            return None
+        found |= piece.first
+    return found
 
 
 def chars(every: str) -> Chars:
@@ -109,45 +156,71 @@ NOTHING: Piece = Seq(())
 
 def parses(piece: Piece, text: str) -> Iterator[Tags]:
     """Every way in which the whole text is this piece, the preferred one first."""
-    for end, tags in _match(piece, text, 0):
+    for end, tags in _Parse(text).ways(piece, 0):
         if end == len(text):
             yield tags
 
 
-def _match(piece: Piece, text: str, at: int) -> Iterator[tuple[int, Tags]]:
-    if isinstance(piece, Chars):
-        if at < len(text) and text[at] in piece.chars:
-            yield at + 1, ()
-    elif isinstance(piece, Seq):
-        yield from _match_all(piece.pieces, text, at)
-    elif isinstance(piece, Alt):
-        for one in piece.pieces:
-            yield from _match(one, text, at)
-    elif isinstance(piece, Tag):
-        for end, tags in _match(piece.piece, text, at):
-            yield end, ((piece.name, text[at:end]), *tags)
-    else:
-        yield from _match_often(piece, text, at, 0)
+_Ways = Sequence[tuple[int, Tags]]
+"""Where a piece may end, and its tags then, the preferred way first."""
 
 
-def _match_all(pieces: tuple[Piece, ...], text: str, at: int) -> Iterator[tuple[int, Tags]]:
-    if not pieces:
-        yield at, ()
-        return
-    for middle, first in _match(pieces[0], text, at):
-        for end, rest in _match_all(pieces[1:], text, middle):
-            yield end, first + rest
+class _Parse:
+    """Takes one text apart. What a piece is at a place is found once, however many forms have it."""
 
+    def __init__(self, text: str) -> None:
+        self._text = text
+        # By identity: a grammar outlives this, and its pieces are compared part by part.
+        self._known: dict[tuple[int, int], _Ways] = {}
 
-def _match_often(piece: Repeat, text: str, at: int, times: int) -> Iterator[tuple[int, Tags]]:
-    if piece.most is None or times < piece.most:
-        for middle, first in _match(piece.piece, text, at):
-            if middle == at:
-                continue
-            for end, rest in _match_often(piece, text, middle, times + 1):
-                yield end, first + rest
-    if times >= piece.least:
-        yield at, ()
+    def ways(self, piece: Piece, at: int) -> _Ways:
+        """Every way in which the text from a place on begins with a piece."""
+        char = self._text[at : at + 1]
+        if isinstance(piece, Chars):
+            return ((at + 1, ()),) if char in piece.chars else ()
+        # Most of a large grammar is through here, at the first character.
+        if piece.first is not None and char not in piece.first:
+            return ()
+        key = id(piece), at
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._found(piece, at)
+        return found
+
+    def _found(self, piece: Seq | Alt | Repeat | Tag, at: int) -> _Ways:
+        if isinstance(piece, Seq):
+            return self._all(piece.pieces, at)
+        if isinstance(piece, Alt):
+            return [way for one in piece.pieces for way in self.ways(one, at)]
+        if isinstance(piece, Tag):
+            return [
+                (end, ((piece.name, self._text[at:end]), *tags))
+                for end, tags in self.ways(piece.piece, at)
+            ]
+        return self._often(piece, at, 0)
+
+    def _all(self, pieces: tuple[Piece, ...], at: int) -> _Ways:
+        found: _Ways = [(at, ())]
+        for piece in pieces:
+            found = [
+                (end, tags + more)
+                for middle, tags in found
+                for end, more in self.ways(piece, middle)
+            ]
+            if not found:
+                break
+        return found
+
+    def _often(self, piece: Repeat, at: int, times: int) -> _Ways:
+        found: list[tuple[int, Tags]] = []
+        if piece.most is None or times < piece.most:
+            for middle, first in self.ways(piece.piece, at):
+                if middle > at:
+                    rest = self._often(piece, middle, times + 1)
+                    found += [(end, first + tags) for end, tags in rest]
+        if times >= piece.least:
+            found.append((at, ()))
+        return found
 
 
 @dataclass(eq=False, slots=True)

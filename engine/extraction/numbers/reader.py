@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 from spinf_serve.engine.extraction.numbers.currencies import code_of
 from spinf_serve.engine.extraction.numbers.grammar import (
@@ -48,6 +49,7 @@ class Reading:
         return len(self.values) > 1
 
 
+@lru_cache(maxsize=4096)
 def read(text: str, kind: Kind) -> Reading | None:
     """What a whole text says as a number or an amount; None when it is no form of the grammar.
 

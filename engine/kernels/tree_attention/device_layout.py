@@ -12,18 +12,13 @@ Knows no tensors and no device. A pass of 16k rows takes a few milliseconds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spinf_serve.engine.kernels.tree_attention.folds import (
-    Stretches,
-    cut,
-    filled,
-    folded,
-)
+from spinf_serve.engine.kernels.tree_attention.folds import Folds, Stretches, cut
 from spinf_serve.engine.kernels.tree_attention.kept import Room
 from spinf_serve.engine.kernels.tree_attention.tiling import Tiling
 from spinf_serve.engine.tree.plan import IntArray, Pass
@@ -139,7 +134,10 @@ def lay_out(
     depths = np.arange(plan.path_rows.shape[1])
     inside = depths < plan.path_len[:, None]
     own = np.nonzero(inside & (depths >= plan.path_own[:, None]))
-    every, reads = (_Asked.of(plan, parts, asked, *own) for asked in (rows, plan.read_rows))
+    every = reads = _Asked.of(plan, parts, rows, *own)
+    # Of steps every row is read.
+    if len(plan.read_rows) < len(rows):
+        reads = _Asked.of(plan, parts, plan.read_rows, *own)
     return DeviceLayout(
         tokens=plan.tokens,
         positions=plan.positions,
@@ -232,6 +230,7 @@ class _Asked:
         query, position: [Q] of each entry.
         counts: [2, S] trunk entries, then branch entries, of each slice.
         path, depth: [B] path that owns each branch entry, and its depth there.
+        runs: by the most entries of a run, what `cut_into` gave.
     """
 
     query: NDArray[np.int64]
@@ -239,6 +238,7 @@ class _Asked:
     counts: NDArray[np.int64]
     path: NDArray[np.int64]
     depth: NDArray[np.int64]
+    runs: "dict[int, _Runs]" = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -269,6 +269,48 @@ class _Asked:
             depth=depth,
         )
 
+    def cut_into(self, plan: Pass, parts: _Parts, most: int) -> "_Runs":
+        """Runs of at most so many entries; kinds of layers that cut alike share them."""
+        most = max(1, min(most, int(self.counts.max(initial=0))))
+        if most not in self.runs:
+            self.runs[most] = _Runs.of(plan, parts, self, most)
+        return self.runs[most]
+
+
+_RUN_FIELDS = 7
+"""The first fields of a tile, which follow from its run of entries."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Runs:
+    """Runs of entries, trunk rows and branch rows of each slice apart; each is to be a tile.
+
+    Attributes:
+        part: [T] the slice of each.
+        fields: [T, _RUN_FIELDS] what a tile has of its run.
+        stretches: what they meet of their paths.
+    """
+
+    part: NDArray[np.int64]
+    fields: NDArray[np.int64]
+    stretches: Stretches
+
+    @classmethod
+    def of(cls, plan: Pass, parts: _Parts, asked: _Asked, most: int) -> "_Runs":
+        """Of at most so many entries."""
+        counts = asked.counts.ravel()
+        run, start, count = cut(counts, most)
+        start += (np.cumsum(counts) - counts)[run]
+        part = run % len(parts.row) if len(run) else run
+        low, high = _extremes(asked.position, start, count)
+        columns = (start, count, parts.trunk_len[part], low, high, parts.row[part], parts.cut[part])
+        trunk_entries = len(asked.query) - len(asked.path)
+        return cls(
+            part=part,
+            fields=np.stack(columns, axis=1),
+            stretches=Stretches.of(plan, asked.path, asked.depth, start - trunk_entries),
+        )
+
 
 def _kind(
     plan: Pass,
@@ -278,66 +320,56 @@ def _kind(
     reads: _Asked,
     rooms: Mapping[int, Room],
 ) -> KindLayout[IntArray]:
-    room = np.zeros((len(plan.slices), 2), np.int64)
-    room[:, 1] = 1
+    room = []
     rows, slots = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    borrows = parts.cut > 0
-    for number in np.flatnonzero(borrows | [part.keep for part in plan.slices]):
-        part = plan.slices[number]
+    borrows = (parts.cut > 0).tolist()
+    for part, is_borrower in zip(plan.slices, borrows, strict=True):
+        if not (is_borrower or part.keep):
+            room.append((0, 1))
+            continue
         if part.key not in rooms:
             raise AssertionError(f"the trunk of tree {part.key} has no room")
         found = rooms[part.key]
-        room[number] = found.start, found.slots
-        if part.keep:
+        room.append((found.start, found.slots))
+        if part.keep and part.trunk_rows:
             # A ring holds the last offsets; what they would write over is not written first.
             end = part.trunk_start + part.trunk_rows
             kept = np.arange(max(part.trunk_start, end - found.slots), end)
             rows.append(part.row_start + kept - part.trunk_start)
             slots.append(found.start + kept % found.slots)
+    places = np.array(room, np.int64).reshape(-1, 2)
+    tiles = _tiles(plan, kind, parts, every, places)
     return KindLayout(
         kind=kind,
-        every=_tiles(plan, kind, parts, every, room),
-        reads=_tiles(plan, kind, parts, reads, room),
+        every=tiles,
+        reads=tiles if reads is every else _tiles(plan, kind, parts, reads, places),
         keep_rows=_int32(np.concatenate(rows)),
         keep_slots=_int32(np.concatenate(slots)),
-        borrows=bool(borrows.any()),
+        borrows=any(borrows),
     )
 
 
 def _tiles(
     plan: Pass, kind: Kind, parts: _Parts, asked: _Asked, room: NDArray[np.int64]
 ) -> Tiles[IntArray]:
-    """Runs of at most a tile's tokens; trunk rows and branch rows of each slice apart."""
-    counts = asked.counts.ravel()
-    run, start, count = cut(counts, kind.tiling.tokens(kind.group))
-    start += (np.cumsum(counts) - counts)[run]
-    part = run % len(parts.row) if len(run) else run
-    low, high = _extremes(asked.position, start, count)
-    trunk_entries = len(asked.query) - len(asked.path)
-    stretches = Stretches.of(plan, asked.path, asked.depth, start - trunk_entries)
-    fold, slot = folded(stretches, kind.tiling.path_slots)
-    folds = np.bincount(stretches.tile[slot == 0], minlength=len(run))
-    columns = (
-        start,
-        count,
-        parts.trunk_len[part],
-        low,
-        high,
-        parts.row[part],
-        parts.cut[part],
-        room[part, 0],
-        room[part, 1],
-        np.cumsum(folds) - folds,
-        np.cumsum(folds),
-    )
+    """Runs of at most a tile's tokens, and the folds of what they meet."""
+    runs = asked.cut_into(plan, parts, kind.tiling.tokens(kind.group))
+    folds = Folds.of(runs.stretches, kind.tiling.path_slots, len(runs.part))
+    end = np.cumsum(folds.per_tile)
+    tile = np.empty((len(runs.part), TILE_FIELDS), np.int32)
+    tile[:, :_RUN_FIELDS] = runs.fields
+    tile[:, _RUN_FIELDS:-2] = room[runs.part]
+    tile[:, -2] = end - folds.per_tile
+    tile[:, -1] = end
     # The longest first, so that a card has only short ones to end with.
-    met = np.minimum(high + 1, parts.trunk_len[part])
+    _, _, trunk_len, low, high, _, _ = runs.fields.T
+    met = np.minimum(high + 1, trunk_len)
     if kind.window is not None:
         met = met - np.maximum(low - kind.window + 1, 0)
-    order = np.argsort(-(met + kind.tiling.path_keys * folds), kind="stable")
-    stretch, path_key = filled(plan, stretches, fold, slot, kind.tiling.path_slots)
-    stretch[..., 1:] += trunk_entries
-    return Tiles(_int32(np.stack(columns, axis=1)[order]), stretch, path_key)
+    order = np.argsort(-(met + kind.tiling.path_keys * folds.per_tile), kind="stable")
+    stretch = folds.stretch
+    stretch[..., 1:] += np.int32(len(asked.query) - len(asked.path))
+    return Tiles(tile[order], stretch, folds.path_key)
 
 
 def _extremes(

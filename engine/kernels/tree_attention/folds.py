@@ -18,20 +18,19 @@ these entries."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stretches:
-    """What the branch entries of each tile meet of their paths, tile by tile and path by path.
+    """What the branch entries of each tile meet of their paths, tile by tile and then by depth.
 
     Attributes:
         tile: the tile of each.
-        path: a path that it is of.
-        step: its number there, counted from the path's start.
-        first, end: the branch entries that have it.
+        rank: its number among those of its tile that are as deep.
+        fields: [S, STRETCH_FIELDS], entries counted from the first branch entry.
+        rows: [S, STRETCH] pass rows of its keys; behind a path's end the last one again.
     """
 
     tile: NDArray[np.int64]
-    path: NDArray[np.int64]
-    step: NDArray[np.int64]
-    first: NDArray[np.int64]
-    end: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    fields: IntArray
+    rows: IntArray
 
     @classmethod
     def of(
@@ -53,7 +52,7 @@ class Stretches:
         tile = np.searchsorted(start, entry, side="right") - 1
         # A visit is a run of entries of one path in one tile.
         begins = np.ones(len(entry), bool)
-        begins[1:] = (np.diff(tile) != 0) | (np.diff(own_path) != 0)
+        begins[1:] = (tile[1:] != tile[:-1]) | (own_path[1:] != own_path[:-1])
         visit = np.flatnonzero(begins)
         path, tile = own_path[visit], tile[visit]
         deepest = np.maximum.reduceat(own_depth, visit) if len(visit) else visit
@@ -61,7 +60,7 @@ class Stretches:
         ends = plan.path_rows[path, STRETCH - 1 :: STRETCH]
         # Whole stretches in common with the visit before; the same row has the same ancestors.
         common = np.zeros(len(visit), np.int64)
-        same = (ends[1:] == ends[:-1]) & (ends[1:] >= 0) & (np.diff(tile) == 0)[:, None]
+        same = (ends[1:] == ends[:-1]) & (ends[1:] >= 0) & (tile[1:] == tile[:-1])[:, None]
         common[1:] = np.logical_and.accumulate(same, axis=1).sum(axis=1)
         met = np.append(-1, last[:-1])
         first = np.minimum(common, met + 1)
@@ -75,51 +74,55 @@ class Stretches:
         following = np.minimum.accumulate(following[::-1], axis=0)[::-1]
         following = np.concatenate((following[1:], np.full((1, len(depths)), len(visit))))
         edges = np.append(visit, len(entry))
-        return cls(
-            tile=tile[number],
-            path=path[number],
-            step=step,
-            first=edges[number],
-            end=edges[following[number, step]],
-        )
+        # Those of one step of a tile side by side, each still path by path.
+        order = np.lexsort((step, tile[number]))
+        number, step = number[order], step[order]
+        tile, path = tile[number], path[number]
+        depth = STRETCH * step[:, None] + np.arange(STRETCH)
+        depth = np.minimum(depth, plan.path_len[path][:, None] - 1)
+        fields = np.empty((len(step), STRETCH_FIELDS), np.int32)
+        fields[:, 0] = STRETCH * step
+        fields[:, 1] = edges[number]
+        fields[:, 2] = edges[following[number, step]]
+        opens = np.ones(len(step), bool)
+        opens[1:] = (tile[1:] != tile[:-1]) | (step[1:] != step[:-1])
+        at = np.arange(len(step))
+        rank = at - np.maximum.accumulate(np.where(opens, at, 0))
+        return cls(tile=tile, rank=rank, fields=fields, rows=plan.path_rows[path[:, None], depth])
 
 
-def folded(stretches: Stretches, slots: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Fold and slot of each stretch: those of one step of a tile fill folds, step after step."""
-    order = np.lexsort((stretches.step, stretches.tile))
-    tile, step = stretches.tile[order], stretches.step[order]
-    opens = np.ones(len(order), bool)
-    opens[1:] = (np.diff(tile) != 0) | (np.diff(step) != 0)
-    at = np.arange(len(order))
-    rank = at - np.maximum.accumulate(np.where(opens, at, 0))
-    fold, slot = np.empty_like(order), np.empty_like(order)
-    slot[order] = rank % slots
-    fold[order] = np.cumsum(rank % slots == 0) - 1
-    return fold, slot
+@dataclass(frozen=True, slots=True, eq=False)
+class Folds:
+    """Stretches in folds of several slots: those of one step of a tile fill folds, step after step.
 
-
-def filled(
-    plan: Pass,
-    stretches: Stretches,
-    fold: NDArray[np.int64],
-    slot: NDArray[np.int64],
-    slots: int,
-) -> tuple[IntArray, IntArray]:
-    """[folds, slots, STRETCH_FIELDS] stretches and [folds, slots * STRETCH] rows of their keys.
-
-    A slot without a stretch has no entries; in it and behind a path's end is some key of the tree.
+    Attributes:
+        per_tile: [tiles] how many are of each tile.
+        stretch: [folds, slots, STRETCH_FIELDS], entries counted from the first branch entry.
+        path_key: [folds, slots * STRETCH] rows of their keys.
     """
-    folds = int(fold.max(initial=-1)) + 1
-    table = np.zeros((folds, slots, STRETCH_FIELDS), np.int32)
-    table[fold, slot] = np.stack((STRETCH * stretches.step, stretches.first, stretches.end), axis=1)
-    depth = STRETCH * stretches.step[:, None] + np.arange(STRETCH)
-    depth = np.minimum(depth, plan.path_len[stretches.path][:, None] - 1)
-    rows = plan.path_rows[stretches.path[:, None], depth]
-    first = slot == 0
-    keys = np.empty((folds, slots, STRETCH), np.int32)
-    keys[fold[first]] = rows[first, None]
-    keys[fold, slot] = rows
-    return table, keys.reshape(folds, slots * STRETCH)
+
+    per_tile: NDArray[np.int64]
+    stretch: IntArray
+    path_key: IntArray
+
+    @classmethod
+    def of(cls, stretches: Stretches, slots: int, tiles: int) -> "Folds":
+        """A slot without a stretch has no entries; in it are the keys of one that has some."""
+        slot = stretches.rank % slots
+        opens = slot == 0
+        fold = np.cumsum(opens) - 1
+        rows = stretches.rows
+        folds = int(np.count_nonzero(opens))
+        stretch = np.zeros((folds, slots, STRETCH_FIELDS), np.int32)
+        stretch[fold, slot] = stretches.fields
+        keys = np.empty((folds, slots, STRETCH), np.int32)
+        keys[:] = rows[opens, None]
+        keys[fold, slot] = rows
+        return cls(
+            per_tile=np.bincount(stretches.tile[opens], minlength=tiles),
+            stretch=stretch,
+            path_key=keys.reshape(folds, slots * STRETCH),
+        )
 
 
 def cut(

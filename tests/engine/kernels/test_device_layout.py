@@ -244,3 +244,14 @@ def test_every_array_is_int32_and_mapped_in_one_order():
     copy = mapped(layout, lambda _: next(again))
     assert copy.kinds[1].reads.tile is layout.kinds[1].reads.tile
     assert copy.kinds[0].every.path_key is layout.kinds[0].every.path_key
+
+
+def test_where_every_row_is_read_both_sets_of_queries_have_the_same_tiles():
+    layout = lay_out(_plan(reads="all"), KINDS, [{}] * len(KINDS))
+    few = lay_out(_plan(reads="few"), KINDS, [{}] * len(KINDS))
+    assert layout.reads.query.tolist() == layout.every.query.tolist()
+    for kind, other in zip(layout.kinds, few.kinds, strict=True):
+        assert kind.reads is kind.every
+        assert other.reads is not other.every
+        assert other.every.tile.tolist() == kind.every.tile.tolist()
+        assert other.every.path_key.tolist() == kind.every.path_key.tolist()

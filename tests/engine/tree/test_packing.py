@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spinf_serve.engine.tree.packing import Reads, new_tree, next_pass
+from spinf_serve.engine.tree.packing import Behind, Reads, Tree, new_tree, next_pass
 from spinf_serve.engine.tree.plan import TRUNK_BLOCK
 from spinf_serve.engine.tree.trie import build_trie
 
@@ -173,3 +173,73 @@ def test_a_nearly_full_pass_ends_before_a_tree_that_it_would_cut():
 def test_a_tree_is_cut_where_the_pass_would_be_far_from_full_or_the_tree_never_fits():
     assert _slices([197, 297], 400) == [[(0, 197), (1, 192)], [(1, 105)]]
     assert _slices([300, 500], 400) == [[(0, 300), (1, 64)], [(1, 384)], [(1, 52)]]
+
+
+def step_of(key, trunk_len, behind, first_place):
+    """A step of one row behind each list of places; each row wants as many columns as its number."""
+    count = len(behind)
+    longest = max(map(len, behind))
+    starts = np.cumsum([0, *range(count)], dtype=np.int32)
+    return Tree(
+        key=key,
+        trunk=np.arange(trunk_len, dtype=np.int32),
+        chain=np.zeros(0, np.int32),
+        trie=build_trie([(100 * key + number,) for number in range(count)]),
+        reads=Reads(
+            np.arange(count, dtype=np.int32),
+            starts,
+            np.arange(starts[-1], dtype=np.int32) + 1000 * key,
+            np.arange(count, dtype=np.int32) % 3,
+        ),
+        logprobs=np.full(starts[-1], np.nan, np.float32),
+        kept_key=key,
+        is_begun=True,
+        trunk_done=trunk_len,
+        is_held=True,
+        saves=np.arange(first_place, first_place + count, dtype=np.int32),
+        behind=Behind(
+            np.array([path + [-1] * (longest - len(path)) for path in behind], np.int32),
+            np.array([len(path) for path in behind], np.int32),
+        ),
+    )
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(
+        st.lists(st.lists(st.integers(1, 30), max_size=6, unique=True), min_size=1, max_size=9),
+        min_size=1,
+        max_size=4,
+    ),
+    st.integers(1, 20),
+)
+def test_each_row_of_a_step_ends_a_path_behind_the_places_it_continues(specs, budget):
+    steps = [step_of(key, 5 + key, behind, 100 * key) for key, behind in enumerate(specs, 1)]
+    beside = make(9, 3, [4], [(1, 2), (1, 3, 2)])
+    seen: dict[int, list[list[int]]] = {step.key: [] for step in steps}
+    for packed in all_passes([steps[0], beside, *steps[1:]], budget):
+        plan = packed.plan
+        assert plan.ghosts.tolist() == sorted(set(plan.ghosts.tolist()))
+        assert plan.path_rows.shape[1] == plan.path_len.max(initial=0)
+        places = dict(zip(plan.save_rows.tolist(), plan.save_places.tolist(), strict=True))
+        counts = np.diff(plan.column_start)
+        reads = dict(zip(plan.read_rows.tolist(), counts.tolist(), strict=True))
+        tops = {plan.read_rows[read] for read in plan.top_reads}
+        for rows, length, own, at in zip(
+            plan.path_rows, plan.path_len, plan.path_own, plan.path_slice, strict=True
+        ):
+            part = plan.slices[at]
+            assert (rows[length:] == -1).all()
+            if part.key not in seen:
+                continue
+            number, row = len(seen[part.key]), int(rows[length - 1])
+            assert own == length - 1
+            assert plan.tokens[row] == 100 * part.key + number
+            assert plan.positions[row] == part.trunk_len + own
+            assert places[row] == 100 * part.key + number
+            assert reads[row] == number
+            assert (row in tops) == (number % 3 > 0)
+            seen[part.key].append(plan.ghosts[rows[:own] - len(plan.tokens)].tolist())
+    assert beside.finished
+    assert list(seen.values()) == specs
+    assert all(step.columns_done == len(step.reads.columns) for step in steps)

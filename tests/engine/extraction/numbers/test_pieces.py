@@ -74,3 +74,13 @@ def test_words_are_matched_longest_first_and_in_any_case_when_wanted():
 @given(st.text(alphabet="+-01xyz", max_size=7))
 def test_following_and_taking_apart_agree(text):
     assert follows(text)[1] == any(True for _ in parses(PIECE, text))
+
+
+def test_a_piece_knows_with_what_it_may_begin():
+    assert PIECE.first == frozenset("+-01")
+    assert optional(word("x")).first is None
+    assert seq(optional(word("x")), repeat(word("y"), 0)).first is None
+    assert seq(seq(optional(word("x"))), word("y")).first is None
+    assert alt(word("ab"), tag("t", word("cd"))).first == frozenset("ac")
+    assert seq(optional(word("x")), seq(), word("y")).first is None
+    assert list(parses(seq(optional(word("x")), seq(), word("y")), "y")) == [()]

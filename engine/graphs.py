@@ -14,7 +14,7 @@ import torch
 
 from spinf_serve.engine.graph_shapes import POSITIONS, SIZES, Shape, filled, shapes_for, trivial
 from spinf_serve.engine.kernels.gpu import GpuOps
-from spinf_serve.engine.kernels.tree_attention.device_layout import DeviceLayout
+from spinf_serve.engine.kernels.tree_attention.device_layout import DeviceLayout, Kind
 from spinf_serve.engine.kernels.tree_attention.words import in_words, out_of_words
 from spinf_serve.engine.models.registry import Model
 from spinf_serve.engine.tree.plan import IntArray, Pass
@@ -22,8 +22,9 @@ from spinf_serve.engine.tree.plan import IntArray, Pass
 _PLACES: Final = 512
 """Saved rows that there is room for from the beginning: where the room grows, steps are recorded anew."""
 
-Code = tuple[Shape, tuple[bool, ...]]
-"""What a recording depends on: the shape, and for each kind of layers whether it meets kept keys."""
+Code = tuple[Shape, tuple[tuple[Kind, bool], ...]]
+"""What a recording depends on: the shape, and of each kind of layers its tiles and whether it meets
+kept keys."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +46,7 @@ class Filled:
     @property
     def code(self) -> Code:
         """What its recording depends on."""
-        return self.shape, tuple(kind.borrows for kind in self.inner.kinds)
+        return self.shape, tuple((kind.kind, kind.borrows) for kind in self.inner.kinds)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -32,7 +32,7 @@ from spinf_serve.engine.kernels.tree_attention.kernel import (
     tree_kernel,
 )
 from spinf_serve.engine.kernels.tree_attention.saved import CONTINUE_WARPS, continue_kernel
-from spinf_serve.engine.kernels.tree_attention.tiling import tiling
+from spinf_serve.engine.kernels.tree_attention.tiling import Tiling, few_tiling, tiling
 
 _HEAD_SCHEMES: tuple[Scheme, ...] = ("16bit", "float32")
 _ELEMENTS: dict[Scheme, tuple[str, str]] = {
@@ -100,7 +100,8 @@ def cases(capability: Capability) -> list[Case]:
         found.append(_read_row(scheme))
     found += [_continue(kv_heads * size) for _, kv_heads, size, _ in _GEOMETRIES]
     for heads, kv_heads, size, windowed, borrows in _ATTENTION:
-        found.append(_tree(capability, heads, kv_heads, size, windowed=windowed, borrows=borrows))
+        for tiles in (tiling(capability, size), few_tiling(capability, size)):
+            found.append(_tree(tiles, heads, kv_heads, size, windowed=windowed, borrows=borrows))
     return found
 
 
@@ -243,9 +244,8 @@ def _continue(size: int) -> Case:
 
 
 def _tree(
-    capability: Capability, heads: int, kv_heads: int, size: int, *, windowed: bool, borrows: bool
+    tiles: Tiling, heads: int, kv_heads: int, size: int, *, windowed: bool, borrows: bool
 ) -> Case:
-    tiles = tiling(capability, size)
     trunk = f"tensordesc<bf16[{tiles.keys}, {size}]>" if tiles.descriptors else "*bf16"
     types = dict.fromkeys(("q", "k", "v", "out"), "*bf16")
     types |= dict.fromkeys(("trunk_k", "trunk_v", "kept_k", "kept_v"), trunk)
@@ -267,7 +267,7 @@ def _tree(
         "DESCRIPTORS": tiles.descriptors,
     }
     name = f"tree {heads}+{kv_heads}x{size}{', window' if windowed else ''}"
-    name += ", kept" if borrows else ""
+    name += f"{', kept' if borrows else ''}, {tiles.rows} rows"
     unaligned = {"window"}
     return Case(
         name, tree_kernel, types, constants, unaligned, tiles.warps, tiles.stages, FP_FUSION

@@ -4,7 +4,7 @@ Runs on the CPU as well, under Triton's interpreter, for small models in float32
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, cast
 
 import torch
@@ -30,12 +30,16 @@ from spinf_serve.engine.kernels.tree_attention.device_layout import DeviceLayout
 from spinf_serve.engine.kernels.tree_attention.kernel import attention
 from spinf_serve.engine.kernels.tree_attention.pool import Pool
 from spinf_serve.engine.kernels.tree_attention.saved import continued
-from spinf_serve.engine.kernels.tree_attention.tiling import tiling
+from spinf_serve.engine.kernels.tree_attention.tiling import few_tiling, tiling
 from spinf_serve.engine.kernels.tree_attention.words import upload
 from spinf_serve.engine.tree.plan import TRUNK_BLOCK, IntArray, Pass
 
 _USUAL_TOKENS: Final = 1024
 """A trunk as they usually are: of these, layers with a window need as much as those without."""
+
+_FEW_ROWS: Final = 256
+"""Passes of at most so many rows leave most of a card's blocks free, and those that run wait for their
+keys: more and smaller tiles end sooner. Above, the keys that tiles read again cost more."""
 
 
 @dataclass(slots=True, eq=False)
@@ -74,6 +78,7 @@ class GpuOps:
         self.scheme = scheme
         self._shapes: tuple[LayerShape, ...] = ()
         self._kinds: list[Kind] = []
+        self._kinds_of_few: list[Kind] = []
         self._kind_of: list[int] = []
         self._pools: list[Pool] = []
         self._branches = Branches(dtype, device)
@@ -89,7 +94,8 @@ class GpuOps:
         self._set_layers(layers)
         for pool in self._pools:
             pool.make_room(plan.slices)
-        return lay_out(plan, self._kinds, [pool.taken for pool in self._pools])
+        kinds = self._kinds_of_few if len(plan.tokens) <= _FEW_ROWS else self._kinds
+        return lay_out(plan, kinds, [pool.taken for pool in self._pools])
 
     @staticmethod
     def placed(inner: DeviceLayout[torch.Tensor], longest: int, top: int = 0) -> GpuLayout:
@@ -116,6 +122,12 @@ class GpuOps:
         self._kind_of = [shapes.index(shape) for shape in self._shapes]
         self._kinds = [
             Kind(s.heads // s.kv_heads, s.window, tiling(capability, s.head_dim)) for s in shapes
+        ]
+        self._kinds_of_few = [
+            replace(kind, tiling=few) if few.rows >= kind.group else kind
+            for kind, few in zip(
+                self._kinds, (few_tiling(capability, s.head_dim) for s in shapes), strict=True
+            )
         ]
         self._pools = [
             Pool(shape, self._kind_of.count(kind), self.dtype, self.device)

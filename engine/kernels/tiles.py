@@ -66,14 +66,17 @@ def _one(tile: Tile) -> Ladder:
 
 
 _SMALL, _MIDDLE = 1_500_000, 3_000_000
+_MULTIPROCESSORS = 132
 
 
 def _hopper(inner: int, deep: Tile) -> Ladder:
-    # Measured on an H200 at 256 to 16,384 rows: a small output wants many narrow blocks with deep
-    # pipelines, one of over 100 large tiles wants these, one after another in as many blocks as the
-    # card runs.
+    # Measured on an H200 at 24 to 16,384 rows. What few blocks make at a time waits for its weights:
+    # it wants one narrow block a multiprocessor with long steps and much of them in flight; what more
+    # blocks make two a multiprocessor; and over 100 large tiles want these, one after another in as
+    # many blocks as the card runs.
     return (
-        (_SMALL, Tile(64, 64, inner, 4, 6, descriptors=True)),
+        (_MULTIPROCESSORS * 64 * 64, Tile(64, 64, 2 * inner, 4, 6, descriptors=True)),
+        (_MULTIPROCESSORS * 64 * 128, Tile(64, 128, 2 * inner, 4, 4, descriptors=True)),
         (_MIDDLE, Tile(64, 128, inner, 4, 4, descriptors=True)),
         (None, deep),
     )

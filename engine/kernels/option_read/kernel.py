@@ -7,6 +7,8 @@ would hold up the block whose tile has the words that all questions ask for. Bot
 the same for every number of rows, so a row's bits are its own. Logits and sums are float32.
 """
 
+from typing import Final
+
 import torch
 import triton
 import triton.language as tl
@@ -15,6 +17,10 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from spinf_serve.engine.kernels.device import capability_of
 from spinf_serve.engine.kernels.linear.kernel import scheme_of, takes_descriptors
 from spinf_serve.engine.kernels.tiles import Tile, read_tile
+
+_FEW_ROWS: Final = 256
+_PARTS: Final = 16
+"""Blocks that share the columns of a row, where rows are few."""
 
 
 @triton.jit
@@ -105,8 +111,11 @@ def row_kernel(
     INNER_BLOCK: tl.constexpr,
     CAP: tl.constexpr,
 ):
-    """One row: log-sum-exp over its tiles, and its wanted logits less that."""
-    row = tl.program_id(0)
+    """One row: log-sum-exp over its tiles, and some of its wanted logits less that."""
+    row, part = tl.program_id(0), tl.program_id(1)
+    first, end = tl.load(column_start + row) + part, tl.load(column_start + row + 1)
+    if first >= end:
+        return
     tile = tl.arange(0, TILE_BLOCK)
     inside = tile < vocab_tiles
     at = tile.to(tl.int64) * rows + row
@@ -119,7 +128,7 @@ def row_kernel(
     within = depth < inner
     left = tl.load(hidden + row.to(tl.int64) * inner + depth, mask=within, other=0.0)
     left = left.to(tl.float32)
-    for place in range(tl.load(column_start + row), tl.load(column_start + row + 1)):
+    for place in range(first, end, tl.num_programs(1)):
         token = tl.load(columns + place).to(tl.int64)
         right = tl.load(head + token * inner + depth, mask=within, other=0.0).to(tl.float32)
         logit = tl.sum(left * right, 0)
@@ -229,7 +238,8 @@ def read_rows(
 ) -> None:
     """Writes the log-probabilities of the rows' columns to `out`; `masses` as `tile_masses` gives."""
     (rows, inner), (vocab_tiles, _) = hidden.shape, masses[0].shape
-    row_kernel[(rows,)](
+    # A row's columns are read one behind the other, so that few rows would take as long as many.
+    row_kernel[(rows, _PARTS if rows <= _FEW_ROWS else 1)](
         hidden,
         head,
         *masses,

@@ -11,8 +11,8 @@ mask. So a row's bits depend on its trunk and its path alone, as long as the row
 not depend on one another, and zeros before and behind the keys of a stretch leave their sum as it
 is; that is for a check on the card at hand to confirm.
 
-Weights are `2 ** (scale * log2(e) * (score - largest score))` in float32 and meet the values in the
-model's dtype; sums are float32.
+Weights are `2 ** (scale * log2(e) * (score - largest score))` in float32; they meet the values, and
+are added up, in the model's dtype. Sums are float32.
 """
 
 import math
@@ -33,12 +33,14 @@ from spinf_serve.engine.kernels.tree_attention.device_layout import (
     Tiles,
 )
 from spinf_serve.engine.kernels.tree_attention.folds import STRETCH_FIELDS
+from spinf_serve.engine.kernels.tree_attention.saved import save
 from spinf_serve.engine.kernels.tree_attention.tiling import STRETCH
 
 _LEAST = tl.constexpr(-float("inf"))
 _TILE_FIELDS = tl.constexpr(TILE_FIELDS)
 _STRETCH_FIELDS = tl.constexpr(STRETCH_FIELDS)
 _STRETCH = tl.constexpr(STRETCH)
+_TOTALS = tl.constexpr(8)
 _NEVER, _SOMETIMES, _ALWAYS = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 
 FP_FUSION = False
@@ -96,9 +98,7 @@ def attention(
         _launch(work, tiles, queries, (q, k, v, out), out_scale, factor, kept)
     if kept is not None and len(work.keep_rows):
         # Afterwards: a ring's new keys take the place of some that these rows still saw.
-        slots = work.keep_slots.long()
-        kept.keys.index_copy_(0, slots, k.index_select(0, work.keep_rows))
-        kept.values.index_copy_(0, slots, v.index_select(0, work.keep_rows))
+        save(k, v, (kept.keys, kept.values), work.keep_rows, work.keep_slots)
     return rounded(out, dtype).flatten(1)
 
 
@@ -201,8 +201,12 @@ def _fold(top, total, values, scores, v, factor):
     keep = tl.exp2((top - base) * factor)
     # Fused by hand, lest the compiler fuses it with the mask and not without.
     weights = tl.exp2(tl.fma(scores, factor, (-base * factor)[:, None]))
-    total = tl.fma(total, keep, tl.sum(weights, 1))
-    values = tl.dot(weights.to(v.dtype), v, values * keep[:, None], input_precision="ieee")
+    # The matrix units add the weights up too, in columns that are all the same: a sum across lanes
+    # would follow from how many warps share a tile, and takes longer.
+    weights = weights.to(v.dtype)
+    ones = tl.full((v.shape[0], _TOTALS), 1.0, v.dtype)
+    total = tl.dot(weights, ones, total * keep[:, None], input_precision="ieee")
+    values = tl.dot(weights, v, values * keep[:, None], input_precision="ieee")
     return new, total, values
 
 
@@ -364,7 +368,7 @@ def tree_kernel(
     at = ((query * HEADS + kv_head * GROUP + r % GROUP) * SIZE)[:, None] + d[None, :]
     tile_q = tl.load(q + at, mask=d[None, :] < SIZE, other=0.0)
     top = tl.full((ROWS,), _LEAST, tl.float32)
-    total = tl.zeros((ROWS,), tl.float32)
+    total = tl.zeros((ROWS, _TOTALS), tl.float32)
     values = tl.zeros((ROWS, WIDE), tl.float32)
 
     # Keys from `begin` to `end` are seen by some row; from `full` to `part` by all, in whole tiles.
@@ -415,7 +419,7 @@ def tree_kernel(
     query = tl.load(queries + entry, volatile=True)
     at = ((query * HEADS + kv_head * GROUP + r % GROUP) * SIZE)[:, None] + d[None, :]
     stored = (r < count * GROUP)[:, None] & (d[None, :] < SIZE)
-    values = values / total[:, None]
+    values = values / tl.max(total, 1)[:, None]
     if out_scale is not None:
         values = for_float8(values * tl.div_rn(1.0, tl.load(out_scale)))
     tl.store(out + at, values.to(out.dtype.element_ty), mask=stored)

@@ -1,4 +1,6 @@
-"""The rows that slots continue, on a GPU: one launch saves some and puts others behind a pass's own."""
+"""Rows of keys and values that outlive their pass, on a GPU: one launch saves some, and puts others that
+slots continue behind the pass's own.
+"""
 
 # mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False
 # mypy: disallow-untyped-decorators=False, disallow-untyped-calls=False
@@ -73,20 +75,44 @@ def continued(
     if not (k.is_contiguous() and v.is_contiguous()):
         raise AssertionError("k and v must be contiguous")
     out_k, out_v = ((x.new_empty((rows + count, *x.shape[1:])) if count else x) for x in (k, v))
-    size = k.shape[1] * k.shape[2]
-    continue_kernel[(rows + count + len(save_rows),)](
-        k,
-        v,
-        out_k,
-        out_v,
+    _launch((k, v), (out_k, out_v), saved, ghosts, (save_rows, save_places), rows)
+    return out_k, out_v
+
+
+def save(
+    k: torch.Tensor,
+    v: torch.Tensor,
+    saved: tuple[torch.Tensor, torch.Tensor],
+    rows: torch.Tensor,
+    places: torch.Tensor,
+) -> None:
+    """Writes rows [S] of k and v [N, G, D] to places [S] of `saved` [places, G, D]; both int32.
+
+    Of several rows for one place any one may stay.
+    """
+    if not (k.is_contiguous() and v.is_contiguous()):
+        raise AssertionError("k and v must be contiguous")
+    _launch((k, v), (k, v), saved, rows[:0], (rows, places), 0)
+
+
+def _launch(
+    read: tuple[torch.Tensor, torch.Tensor],
+    written: tuple[torch.Tensor, torch.Tensor],
+    saved: tuple[torch.Tensor, torch.Tensor],
+    ghosts: torch.Tensor,
+    saves: tuple[torch.Tensor, torch.Tensor],
+    rows: int,
+) -> None:
+    size = read[0].shape[1] * read[0].shape[2]
+    continue_kernel[(rows + len(ghosts) + len(saves[0]),)](
+        *read,
+        *written,
         *saved,
         ghosts,
-        save_rows,
-        save_places,
+        *saves,
         rows,
-        count,
+        len(ghosts),
         SIZE=size,
         BLOCK=triton.next_power_of_2(size),
         num_warps=CONTINUE_WARPS,
     )
-    return out_k, out_v

@@ -56,27 +56,49 @@ class Tiling:
         return self.rows // group
 
 
-# Head size up to which an entry serves, and the entry. They compile within the card's shared memory.
-# Those of 9.0 for heads of 256 and 512 are the fastest of the thirty that were timed on an H200: two
-# blocks of 64 rows run side by side for 256, one for 512.
-_Entries = tuple[tuple[int, Tiling], ...]
+# Head size up to which an entry serves, and the entries: for many queries of a tree, and for a few.
+# They compile within the card's shared memory. Those of 9.0 for heads of 256 and 512 are the fastest of
+# those that were timed on an H200: of many, two blocks of 64 rows run side by side for 256, one for 512.
+_Entries = tuple[tuple[int, Tiling, Tiling], ...]
 
 _SMALL_MEMORY: _Entries = (
-    (64, Tiling(64, 64, 32, warps=4, stages=2)),
-    (128, Tiling(64, 32, 32, warps=4, stages=2)),
-    (256, Tiling(64, 32, 32, warps=8, stages=2)),
-    (512, Tiling(32, 16, 16, warps=8, stages=2)),
+    (64, Tiling(64, 64, 32, warps=4, stages=2), Tiling(16, 64, 32, warps=4, stages=2)),
+    (128, Tiling(64, 32, 32, warps=4, stages=2), Tiling(16, 32, 32, warps=4, stages=2)),
+    (256, Tiling(64, 32, 32, warps=8, stages=2), Tiling(16, 32, 32, warps=4, stages=2)),
+    (512, Tiling(32, 16, 16, warps=8, stages=2), Tiling(16, 16, 16, warps=4, stages=2)),
 )
 _TILINGS: dict[Capability, _Entries] = {
-    INTERPRETER: ((512, Tiling(64, 32, 64, warps=4, stages=1, descriptors=True)),),
+    INTERPRETER: (
+        (
+            512,
+            Tiling(64, 32, 64, warps=4, stages=1, descriptors=True),
+            Tiling(16, 32, 64, warps=4, stages=1, one_loop=True),
+        ),
+    ),
     (8, 0): _SMALL_MEMORY,
     (8, 6): _SMALL_MEMORY,
     (8, 9): _SMALL_MEMORY,
     (9, 0): (
-        (64, Tiling(128, 64, 32, warps=4, stages=3, path_stages=2, descriptors=True)),
-        (128, Tiling(128, 64, 32, warps=8, stages=3, path_stages=2, descriptors=True)),
-        (256, Tiling(64, 32, 32, warps=4, stages=2, path_stages=2, descriptors=True)),
-        (512, Tiling(64, 64, 16, 8, 1, path_stages=2, one_loop=True, descriptors=True)),
+        (
+            64,
+            Tiling(128, 64, 32, warps=4, stages=3, path_stages=2, descriptors=True),
+            Tiling(16, 64, 32, 4, 3, path_stages=2, one_loop=True, descriptors=True),
+        ),
+        (
+            128,
+            Tiling(128, 64, 32, warps=8, stages=3, path_stages=2, descriptors=True),
+            Tiling(16, 64, 32, 4, 3, path_stages=2, one_loop=True, descriptors=True),
+        ),
+        (
+            256,
+            Tiling(64, 32, 32, warps=4, stages=2, path_stages=2, descriptors=True),
+            Tiling(16, 32, 32, 4, 3, path_stages=2, one_loop=True, descriptors=True),
+        ),
+        (
+            512,
+            Tiling(64, 64, 16, 8, 1, path_stages=2, one_loop=True, descriptors=True),
+            Tiling(16, 64, 16, 4, 2, path_stages=2, one_loop=True, descriptors=True),
+        ),
     ),
     (12, 0): _SMALL_MEMORY,
 }
@@ -88,7 +110,20 @@ def tiling(capability: Capability, head_dim: int) -> Tiling:
     Raises:
         ValueError: the card is older than every entry.
     """
-    for largest, entry in _TILINGS[entry_of(capability)]:
+    return _entry(capability, head_dim)[0]
+
+
+def few_tiling(capability: Capability, head_dim: int) -> Tiling:
+    """The same for queries of which a tree has a few; sums are in the same order.
+
+    Their rows are as many as a matrix unit multiplies at least, which takes less of a block's time
+    and memory. Raises as `tiling` does.
+    """
+    return _entry(capability, head_dim)[1]
+
+
+def _entry(capability: Capability, head_dim: int) -> tuple[Tiling, Tiling]:
+    for largest, many, few in _TILINGS[entry_of(capability)]:
         if head_dim <= largest:
-            return entry
+            return many, few
     raise AssertionError(f"attention has no tiles for heads of {head_dim}, more than 512")

@@ -65,7 +65,7 @@ def test_every_kernel_fits_its_card_and_the_hot_ones_spill_nothing(path):
         # float32 is for tiny models and tests: it has no matrix units. Attention fills a thread's
         # registers; where it was measured they hold all, elsewhere a few words may leave them.
         measured = path.stem == "triton-3.6.0" and row["capability"] == "9.0"
-        few = {"tree": 24, "read": 32}.get(row["kernel"].split()[0], 0) * (not measured)
+        few = {"tree": 128, "read": 32}.get(row["kernel"].split()[0], 0) * (not measured)
         assert row["spill_bytes"] <= few or "float32" in row["kernel"], name
 
 

@@ -10,6 +10,7 @@ import torch
 
 pytest.importorskip("triton", reason="triton is not installed")
 
+from spinf_serve.engine.kernels import gpu
 from spinf_serve.engine.kernels.cpu import CpuOps
 from spinf_serve.engine.kernels.elementwise.quant import LIMITS, Quant
 from spinf_serve.engine.kernels.gpu import GpuOps
@@ -195,6 +196,19 @@ def test_alone_is_in_a_crowd(name, scheme, static):
         (reverse,) = _read(model, _pass(*parts[::-1]))
     assert torch.equal(crowd, torch.cat(alone))
     assert torch.equal(reverse, torch.cat(crowd.split([len(p.paths) for p in parts])[::-1]))
+
+
+@pytest.mark.usefixtures("rows_apart")
+def test_a_small_pass_has_tiles_of_its_own_and_the_bits_of_a_large_one(monkeypatch):
+    model, plan = _model("gemma4"), _pass(*_parts())
+
+    def rows():
+        return [kind.kind.tiling.rows for kind in model.ops.arranged(plan, model.shapes).kinds]
+
+    small, few = _read(model, plan)[0], rows()
+    monkeypatch.setattr(gpu, "_FEW_ROWS", len(plan.tokens) - 1)
+    assert max(few) < min(rows())
+    assert torch.equal(_read(model, plan)[0], small)
 
 
 @pytest.mark.usefixtures("rows_apart")

@@ -5,7 +5,7 @@ import torch
 
 pytest.importorskip("triton", reason="triton is not installed")
 
-from spinf_serve.engine.kernels.tree_attention.saved import continued
+from spinf_serve.engine.kernels.tree_attention.saved import continued, save
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ROWS, PLACES = 5, 9
@@ -36,3 +36,17 @@ def test_ghosts_come_behind_the_rows_and_saved_rows_go_to_their_places(ghosts, s
         assert torch.equal(saved[number], expected)
     assert torch.equal(k, before[0])
     assert torch.equal(v, before[1])
+
+
+def test_rows_are_saved_alone_too():
+    k, v = _values(ROWS, 1), _values(ROWS, 2)
+    saved = _values(PLACES, 3), _values(PLACES, 4)
+    before = [x.clone() for x in (k, v, *saved)]
+    save(k, v, saved, _ints(4, 2), _ints(0, 8))
+    assert torch.equal(k, before[0])
+    assert torch.equal(v, before[1])
+    for own, store, found in zip(before, before[2:], saved, strict=False):
+        store[[0, 8]] = own[[4, 2]]
+        assert torch.equal(found, store)
+    with pytest.raises(AssertionError, match="contiguous"):
+        save(k.transpose(1, 2), v, saved, _ints(4), _ints(0))

@@ -29,9 +29,11 @@ def test_every_size_has_a_tile(card):
 
 
 @pytest.mark.parametrize("card", CARDS)
-def test_tiles_of_a_scheme_differ_in_how_they_cut_the_output_only(card):
+def test_tiles_of_a_scheme_walk_the_inner_dimension_alike(card):
+    """A load brings the same steps of a matrix unit, one or two at a time."""
     for scheme in schemes(card):
-        assert len({tile.inner for _, tile in product_ladder(card, scheme)}) == 1
+        inner = {tile.inner for _, tile in product_ladder(card, scheme)}
+        assert inner <= {min(inner), 2 * min(inner)}
 
 
 @pytest.mark.parametrize("card", CARDS)
@@ -50,8 +52,9 @@ def test_a_tile_holds_whole_blocks_of_gate_and_up(card):
         (1024, 3840, (128, 256, 128, 8, 3)),
         (256, 30720, (128, 256, 128, 8, 3)),
         (256, 8192, (64, 128, 128, 4, 4)),
-        (256, 3840, (64, 64, 128, 4, 6)),
-        (1, 30720, (64, 64, 128, 4, 6)),
+        (192, 3840, (64, 128, 256, 4, 4)),
+        (64, 8192, (64, 64, 256, 4, 6)),
+        (1, 3840, (64, 64, 256, 4, 6)),
     ),
 )
 def test_hopper_uses_the_tile_that_was_measured_best(rows, columns, expected):

@@ -19,7 +19,7 @@ from spinf_serve.engine.kernels.elementwise.quant import Quant
 from spinf_serve.engine.kernels.tree_attention import reference
 from spinf_serve.engine.kernels.tree_attention.device_layout import Kind, lay_out
 from spinf_serve.engine.kernels.tree_attention.kept import Rooms, slots_needed
-from spinf_serve.engine.kernels.tree_attention.tiling import tiling
+from spinf_serve.engine.kernels.tree_attention.tiling import few_tiling, tiling
 from tests.support.oracles import assert_no_worse, nan_memory
 from tests.support.passes import Part, make_pass, random_paths
 
@@ -260,6 +260,9 @@ def test_what_is_speed_alone_moves_no_bits(window):
         warps = rows // 16 if ON_CARD else 4
         tiles = replace(BITS_TILES, rows=rows, warps=warps, path_keys=path_keys, one_loop=one_loop)
         _assert_same(_run(parts, window, tiles=tiles), whole)
+    few = few_tiling(capability_of(DEVICE), BITS_SIZE)
+    assert few.rows < BITS_TILES.rows
+    _assert_same(_run(parts, window, tiles=few), whole)
 
 
 def _pool(slots):

@@ -11,6 +11,7 @@ from tests.support.oracles import assert_no_worse, nan_memory
 
 pytest.importorskip("triton", reason="Triton has no wheel for this system")
 
+from spinf_serve.engine.kernels.option_read import kernel
 from spinf_serve.engine.kernels.option_read.kernel import read_options
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -76,6 +77,15 @@ def test_a_row_does_not_depend_on_the_others(dtype):
         part = start[first : last + 1] - start[first]
         rows = hidden[first:last].contiguous()
         assert torch.equal(read_options(rows, head, part, columns[own], soft_cap=5.0), whole[own])
+
+
+def test_columns_that_blocks_share_have_the_same_bits(monkeypatch):
+    head, hidden = _head(), _hidden(5)
+    start, columns = _columns([40, 0, 1, 16, 17])
+    shared = read_options(hidden, head, start, columns, soft_cap=5.0)
+    monkeypatch.setattr(kernel, "_FEW_ROWS", 4)
+    with nan_memory():
+        assert torch.equal(read_options(hidden, head, start, columns, soft_cap=5.0), shared)
 
 
 def test_options_do_not_move_one_another():

@@ -136,7 +136,7 @@ def test_answers_are_those_of_the_cpu(name):
             compared += len(expected)
             # Two orders of summation may pick another of two continuations that are alike.
             common = expected.keys() & {answer.text for answer in one.found}
-            assert len(common) >= 0.9 * len(expected)
+            assert len(expected) - len(common) <= max(1, 0.1 * len(expected))
             # What is hardly ever written may have gained or lost a spelling so.
             least = 0.01 * max(expected.values(), default=0.0)
             for answer in one.found:

@@ -2,6 +2,7 @@
 
 import codecs
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -149,6 +150,23 @@ def test_a_value_that_is_no_number_fails_the_work_and_no_other(ahead):
     assert isinstance(outcomes[jobs[1]], Fault)
     assert not isinstance(outcomes[jobs[0]], Fault)
     assert not engine._slots.saved_rows
+
+
+def test_a_probable_token_whose_value_is_no_number_fails_the_work():
+    engine = engine_of()
+    finish = fake(engine).finish
+
+    def spoilt(started):
+        found = finish(started)
+        return replace(found, top_logprobs=np.full_like(found.top_logprobs, np.nan))
+
+    fake(engine).finish = spoilt  # type: ignore[method-assign]
+    job = engine.compile(Work(CONTENT, (), slots=(slot("\nIt"),)))
+    engine.submit(job)
+    outcomes: dict[Job, object] = {}
+    while engine.pending:
+        outcomes |= dict(engine.step())
+    assert isinstance(outcomes[job], Fault)
 
 
 def test_a_pass_that_fails_takes_the_works_of_its_steps_with_it():

@@ -109,6 +109,7 @@ def test_spellings_are_those_of_the_rule(tokenizer, text, options):
 @example(regex_bpe(with_bos=True), "moved off.", "\nlo", [" s", " yes"], ["wer"])
 @example(regex_bpe(with_bos=True), "moved off.", "\nAnswer:", [" yes", " no"], [" Yes"])
 @example(sentencepiece_bpe(), "moved off.", "\nAnswer: ", [" yes", " no"], ["go"])
+@example(crossing_bpe(), "moved off.", "the", ["s"], [" go"])
 def test_another_option_changes_no_spelling_but_the_one_it_is(
     tokenizer, content, text, options, another
 ):

@@ -96,8 +96,9 @@ def chromium() -> Iterator[Any]:
     path = next((found for name in NAMES if (found := shutil.which(name))), None)
     if path is None:
         _absent("no browser tests: no chromium is found (apt-get install chromium)")
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=WAIT_MS)
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
         yield opened

@@ -25,7 +25,7 @@ from tests.support.processes import start_process
 from tests.support.recorded_engine import recording
 from tests.workbench.browser.charts import click_point
 from tests.workbench.browser.conftest import ROOT, Workbench, running
-from tests.workbench.browser.test_editor import WAIT_MS, go_to, until
+from tests.workbench.browser.test_editor import go_to, until
 
 TOKEN = "a-token-for-tests"
 CASE = "Support has to open a case"
@@ -63,7 +63,6 @@ class Desk:
 
 @pytest.fixture
 def desk(chromium, tmp_path: Path) -> Iterator[Desk]:
-    expect.set_options(timeout=WAIT_MS)
     folder = open_desk(tmp_path / "project").folder
     words = ["-m", "tests.support.recorded_server", str(folder / "packs"), TOKEN]
     server = start_process(ROOT, [sys.executable, *words])

@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 from spinf_serve.workbench.actions.labelling import labels_on, own_of
 from spinf_serve.workbench.desk import open_desk
 from tests.support.processes import start_process
-from tests.workbench.browser.conftest import ROOT, WAIT_MS, Workbench
+from tests.workbench.browser.conftest import ROOT, Workbench
 
 TARGET = "case"
 SECONDS = 120
@@ -21,7 +21,6 @@ SECONDS = 120
 
 @pytest.fixture
 def bench(browser: Workbench) -> Workbench:
-    expect.set_options(timeout=WAIT_MS)
     open_desk(browser.folder).set(user="ann", tour={"closed": True})
     return browser
 

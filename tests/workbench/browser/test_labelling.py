@@ -4,6 +4,7 @@ import re
 import time
 
 import pytest
+from playwright.sync_api import expect
 
 from spinf_serve.workbench.actions import queues
 from spinf_serve.workbench.desk import PROJECT_FILE, Desk
@@ -52,7 +53,7 @@ def test_fifty_rows_are_labelled_with_the_keyboard_only(browser, page):
     at(page, 1)
     # Keys stand on the buttons, for who does not know them.
     for key in ("Y", "N", "U", "S", "Z"):
-        assert page.get_by_text(key, exact=True).count() >= 1
+        expect(page.get_by_text(key, exact=True).first).to_be_visible()
     pressed, took = [], []
     for number in range(1, 51):
         key = "ynu"[number % 7 % 3]
@@ -118,9 +119,11 @@ def test_a_second_annotator_sees_the_same_rows_and_no_answers(browser):
     rows, queue = order(browser, 3)
     with browser.tab("data", part="label", queue=queue, **{"as": "bob"}) as page:
         at(page, 1)
-        assert page.get_by_text(f"Row {rows[0]}").count() == 1
-        assert page.get_by_text("You said").count() == 0
-        assert page.get_by_text("ann says").count() == 0
+        # What stands beside a row comes a moment after its number.
+        expect(page.get_by_text(f"Row {rows[0]}")).to_have_count(1)
+        expect(page.get_by_text("Show scores")).to_be_visible()
+        expect(page.get_by_text("You said")).to_have_count(0)
+        expect(page.get_by_text("ann says")).to_have_count(0)
         page.keyboard.press("n")
         at(page, 2)
         # With the scores in sight, the label says so.
@@ -148,7 +151,7 @@ def test_a_label_of_another_tab_is_not_overwritten(browser):
         other.keyboard.press("n")
         other.get_by_text("changed elsewhere meanwhile").wait_for()
         at(other, 1)
-        assert other.get_by_text("You said yes").count() == 1
+        expect(other.get_by_text("You said yes")).to_have_count(1)
     assert [(row, value) for row, value, *_ in said(browser, "eve")] == [(rows[0], "yes")]
 
 

@@ -2,22 +2,16 @@
 
 import re
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from spinf_serve.workbench.actions import queues
 from spinf_serve.workbench.desk import open_desk
-from tests.workbench.browser.conftest import WAIT_MS, Workbench
+from tests.workbench.browser.conftest import Workbench
 
 RUN_ENDED = (
     "() => document.querySelector('[data-testid=\"stApp\"]')"
     ".getAttribute('data-test-script-state') === 'notRunning'"
 )
-
-
-@pytest.fixture(autouse=True)
-def _patience() -> None:
-    expect.set_options(timeout=WAIT_MS)
 
 
 def stays(page: Page, field: Locator, text: str) -> None:

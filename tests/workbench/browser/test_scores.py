@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+from playwright.sync_api import expect
+
 from spinf_serve.workbench.actions.labelling import labels_on
 from spinf_serve.workbench.desk import open_desk
 from tests.workbench.browser.conftest import Workbench
@@ -91,7 +93,7 @@ def test_dragging_over_the_chart_lists_the_texts_behind_it_and_a_row_opens_besid
         choose(page, 0)
         page.locator(".st-key-scores-detail").get_by_role("heading", name="Row ").wait_for()
         # What was dragged over stays while a row is read.
-        assert page.get_by_text("Selected on the chart:").count() == 1
+        expect(page.get_by_text("Selected on the chart:")).to_have_count(1)
         page.get_by_role("button", name="Clear the selection").click()
         page.get_by_text("Selected on the chart:").wait_for(state="detached")
 

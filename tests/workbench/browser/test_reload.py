@@ -1,8 +1,11 @@
 """Nothing is lost on a reload: what was typed and left on every page is there again."""
 
 import re
+from collections.abc import Callable
+from contextlib import suppress
 
 from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import TimeoutError as TooLate
 
 from spinf_serve.workbench.actions import queues
 from spinf_serve.workbench.desk import open_desk
@@ -14,12 +17,30 @@ RUN_ENDED = (
 )
 
 
+COUNT_RUNS = """() => {
+    const app = document.querySelector('[data-testid="stApp"]')
+    const isRunning = () => app.getAttribute('data-test-script-state') === 'running'
+    window.runs = 0
+    new MutationObserver(() => { window.runs += isRunning() })
+        .observe(app, {attributes: true, attributeFilter: ['data-test-script-state']})
+}"""
+
+
+def take(page: Page, act: Callable[[], object]) -> None:
+    """Do something that the page runs for, and wait until it has."""
+    page.wait_for_function(RUN_ENDED)
+    page.evaluate(COUNT_RUNS)
+    act()
+    # A run may be over before it is seen.
+    with suppress(TooLate):
+        page.wait_for_function("() => window.runs > 0", timeout=5_000)
+    page.wait_for_function(RUN_ENDED)
+
+
 def stays(page: Page, field: Locator, text: str) -> None:
     """Write into a field, leave it, reload: it is there again."""
     field.fill(text)
-    field.blur()
-    page.wait_for_timeout(300)
-    page.wait_for_function(RUN_ENDED)
+    take(page, field.blur)
     page.reload()
     expect(field).to_have_value(text)
     # A list that is opened while the page still runs is closed again.
@@ -57,9 +78,7 @@ def test_a_number_for_a_certification_stays(browser: Workbench) -> None:
     with browser.tab("thresholds", part="certify") as page:
         number = page.get_by_role("spinbutton", name="At least, %")
         number.fill("85")
-        number.press("Tab")
-        page.wait_for_timeout(300)
-        page.wait_for_function(RUN_ENDED)
+        take(page, lambda: number.press("Tab"))
         page.reload()
         expect(number).to_have_value(re.compile("^85"))
 

@@ -131,6 +131,17 @@ def test_a_cancelled_work_takes_no_further_step():
     assert [done for done, _ in finished] == [other]
 
 
+def outcomes_of(engine: Engine, *works: Work) -> list[object]:
+    """What becomes of each work, be it a fault."""
+    jobs = [engine.compile(work) for work in works]
+    for job in jobs:
+        engine.submit(job)
+    found: dict[Job, object] = {}
+    while engine.pending:
+        found |= dict(engine.step())
+    return [found[job] for job in jobs]
+
+
 @pytest.mark.parametrize("ahead", (0, 1))
 def test_a_value_that_is_no_number_fails_the_work_and_no_other(ahead):
     engine = engine_of(ahead=ahead)
@@ -141,14 +152,9 @@ def test_a_value_that_is_no_number_fails_the_work_and_no_other(ahead):
     if token in b"".join(work.content.encode() for work in works) + b"\nIt?":
         pytest.skip("the text of this model is not told from its prompt")
     fake(engine).nan_tokens = {token}
-    jobs = [engine.compile(work) for work in works]
-    for job in jobs:
-        engine.submit(job)
-    outcomes: dict[Job, object] = {}
-    while engine.pending:
-        outcomes |= dict(engine.step())
-    assert isinstance(outcomes[jobs[1]], Fault)
-    assert not isinstance(outcomes[jobs[0]], Fault)
+    first, second = outcomes_of(engine, *works)
+    assert isinstance(second, Fault)
+    assert not isinstance(first, Fault)
     assert not engine._slots.saved_rows
 
 
@@ -161,23 +167,15 @@ def test_a_probable_token_whose_value_is_no_number_fails_the_work():
         return replace(found, top_logprobs=np.full_like(found.top_logprobs, np.nan))
 
     fake(engine).finish = spoilt  # type: ignore[method-assign]
-    job = engine.compile(Work(CONTENT, (), slots=(slot("\nIt"),)))
-    engine.submit(job)
-    outcomes: dict[Job, object] = {}
-    while engine.pending:
-        outcomes |= dict(engine.step())
-    assert isinstance(outcomes[job], Fault)
+    [outcome] = outcomes_of(engine, Work(CONTENT, (), slots=(slot("\nIt"),)))
+    assert isinstance(outcome, Fault)
 
 
 def test_a_pass_that_fails_takes_the_works_of_its_steps_with_it():
     engine = engine_of(token_budget=1000)
     fake(engine).start_faults = {2: OSError("gone")}
-    job = engine.compile(Work(CONTENT, (), slots=(slot("\nIt"),)))
-    engine.submit(job)
-    outcomes: dict[Job, object] = {}
-    while engine.pending:
-        outcomes |= dict(engine.step())
-    assert isinstance(outcomes[job], Fault)
+    [outcome] = outcomes_of(engine, Work(CONTENT, (), slots=(slot("\nIt"),)))
+    assert isinstance(outcome, Fault)
     assert not engine._slots.saved_rows
 
 

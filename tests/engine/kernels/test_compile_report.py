@@ -18,6 +18,8 @@ from spinf_serve.engine.kernels.tiles import CAPABILITIES, SHARED_MEMORY_BYTES
 
 REPORTS = sorted(Path(__file__).with_name("compiled").glob("triton-*.json"))
 SAMPLE = "gated product fp8 128x256x128"
+# Known to spill more than others, in bytes a thread, by a compiler that no card was measured with.
+SPILLS = {("triton-3.9.0", "tree 16+1x512, kept, 64 rows on 9.0"): 128}
 
 pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="no Triton on this system")
 
@@ -65,8 +67,8 @@ def test_every_kernel_fits_its_card_and_the_hot_ones_spill_nothing(path):
         # float32 is for tiny models and tests: it has no matrix units. Attention fills a thread's
         # registers; where it was measured they hold all, elsewhere a few words may leave them.
         measured = path.stem == "triton-3.6.0" and row["capability"] == "9.0"
-        few = {"tree": 128, "read": 32}.get(row["kernel"].split()[0], 0) * (not measured)
-        assert row["spill_bytes"] <= few or "float32" in row["kernel"], name
+        few = {"tree": 24, "read": 32}.get(row["kernel"].split()[0], 0) * (not measured)
+        assert row["spill_bytes"] <= SPILLS.get((path.stem, name), few) or "float32" in name, name
 
 
 @pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)

@@ -15,7 +15,7 @@ from spinf_serve.engine.kernels.cpu import CpuOps
 from spinf_serve.engine.kernels.elementwise.quant import LIMITS, Quant
 from spinf_serve.engine.kernels.gpu import GpuOps
 from spinf_serve.engine.kernels.linear.gate_up import separate_gate_up
-from spinf_serve.engine.kernels.ops import Linear, Rows, WeightScheme
+from spinf_serve.engine.kernels.ops import LayerShape, Linear, Rows, WeightScheme
 from spinf_serve.engine.models import registry
 from spinf_serve.engine.quantization import fp8, int8
 from spinf_serve.engine.quantization.tensor import QuantizedTensor, dequantize
@@ -209,6 +209,13 @@ def test_a_small_pass_has_tiles_of_its_own_and_the_bits_of_a_large_one(monkeypat
     monkeypatch.setattr(gpu, "_FEW_ROWS", len(plan.tokens) - 1)
     assert max(few) < min(rows())
     assert torch.equal(_read(model, plan)[0], small)
+
+
+def test_heads_that_no_small_tile_holds_have_large_ones_in_small_passes_too():
+    ops, plan = GpuOps(torch.float32, DEVICE, PLAIN), _pass(*_parts())
+    shapes = [LayerShape(heads, 1, 32, None) for heads in (16, 32)]
+    few, many = (kind.kind.tiling.rows for kind in ops.arranged(plan, shapes).kinds)
+    assert few == 16 and many >= 32
 
 
 @pytest.mark.usefixtures("rows_apart")
